@@ -8,9 +8,9 @@ twelve runs of `base`, it makes clean and regressed runs of `head` in turn, and 
 
     torchmark check --A "export PYTHONPATH=base"
 
-as a user would: the commands are processes of their own, with a store in a temporary folder. A line
-of JSON for each check is added to FILE as soon as it is there; an existing file is continued. Beside
-each verdict is what a threshold of ±2 % on single values says of the same two runs.
+as a user would: the commands are processes of their own, with a store in a temporary folder. Each
+check adds a line of JSON to FILE as soon as it is there; an existing file is continued. Beside each
+verdict is what a threshold of ±2 % on single values says of the same two runs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def write_suite(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     lines = ["from torchmark import TimerArgs", "", "SUITE = {"]
     lines += [
-        f'    "{name}": TimerArgs("work()", "import work_of_gate; work = work_of_gate.make_{name}()"),'
+        f'    "{name}": TimerArgs("work()", "from work_of_gate import make_{name}; '
+        f'work = make_{name}()"),'
         for name in STATEMENTS
     ]
     suite = folder / "bench_gate.py"

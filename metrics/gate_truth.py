@@ -1,6 +1,6 @@
 """Can the gate of `torchmark check` be trusted? Simulated pull requests in recorded noise.
 
-    python metrics/gate_truth.py [NOISE ...] [--pull-requests 1000] [--seed 0]
+    python metrics/gate_truth.py [NOISE ...] [--pull-requests 1000] [--seed 0] [--scale 1]
 
 Each pull request has a suite of 100 cases, a baseline of 30 runs and one new run. It is judged once
 as it is (clean), and once with 2 % more in one case. The noise of a case is a stretch of successive
@@ -34,6 +34,7 @@ from record_noise import read_noise
 from record_pairs import read_pairs
 from tune_pairs import KEPT, _swapped, crossovers_by, in_use
 
+from torchmark.analyse import pairs as judging
 from torchmark.analyse.ab import TimeRow
 from torchmark.analyse.gate import (
     DEFAULT_LIMIT,
@@ -44,12 +45,7 @@ from torchmark.analyse.gate import (
     judge_time_row,
 )
 from torchmark.analyse.history import History, history_of
-from torchmark.analyse.pairs import (
-    FALSE_DISCOVERIES,
-    is_decided,
-    judge_alone,
-    judge_times,
-)
+from torchmark.analyse.pairs import FALSE_DISCOVERIES, Effect, is_decided
 from torchmark.commands.check_again import REPEATS
 from torchmark.model.case import Case
 from torchmark.model.result import PairedTiming
@@ -122,11 +118,15 @@ class Bank:
             for of in chosen
         ]
         early = _timing(drawn[:_LOOK], _LOOK_SHARE)
-        p = judge_alone(early).p
+        p = _p_of(early)
         if p <= FALSE_DISCOVERIES and is_decided(early, cases=CASES):
             return Pair(early, p)
         late = _timing(drawn, _LAST_SHARE)
-        return Pair(late, judge_alone(late).p)
+        return Pair(late, _p_of(late))
+
+
+def _p_of(timing: PairedTiming) -> float:
+    return judging._p_value(judging._fit(timing), timing)
 
 
 def _timing(replicates: Sequence[tuple[Crossover, ...]], share: float) -> PairedTiming:
@@ -174,14 +174,16 @@ def read_bank(rng: random.Random) -> Bank:
 
 
 def draw_suite(
-    recorded: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]], rng: random.Random
+    recorded: Sequence[np.ndarray[tuple[int], np.dtype[np.float64]]],
+    rng: random.Random,
+    scale: float = 1.0,
 ) -> list[Drawn]:
     suite = []
     for _ in range(CASES):
         series = rng.choice(recorded)
         start = rng.randrange(len(series) - _LENGTH + 1)
         stretch = series[start : start + _LENGTH]
-        logs = ((stretch - np.median(stretch)) * 2 ** rng.uniform(-1, 1)).tolist()
+        logs = ((stretch - np.median(stretch)) * scale * 2 ** rng.uniform(-1, 1)).tolist()
         again = float(np.median(logs[BASELINE + 1 :]))
         suite.append(Drawn(tuple(logs[:BASELINE]), logs[BASELINE], again))
     return suite
@@ -241,22 +243,26 @@ def judge_case(drawn: Drawn, history: History, bank: Bank, more: float = 0.0) ->
 
 
 def paired_failures(judged: Sequence[Judged]) -> set[int]:
-    """Positions of the cases that fail when the doubtful ones are measured again in pairs."""
+    """Positions of the cases that fail when the doubtful ones are measured again in pairs.
+
+    These are the steps of `judge_times`, without the intervals of cases that have not changed.
+    """
     places = [place for place, each in enumerate(judged) if each.pair is not None]
     pairs = [each.pair for each in judged if each.pair is not None]
-    ranked = sorted(each.p for each in pairs)
-    share = 1.2 * FALSE_DISCOVERIES / max(1, len(pairs))  # the margin: p-values are rounded
-    if not any(p <= share * rank for rank, p in enumerate(ranked, start=1)):
-        return set()  # judge_times would call no change
-    effects = judge_times([each.timing for each in pairs])
-    rows = [
-        judge_time_row(
-            TimeRow(case=CASE, other=None, a_seconds=1.0, effect=effect, python_calls=()),
-            DEFAULT_LIMIT,
-        )
-        for effect in effects
-    ]
-    return {place for place, row in zip(places, rows, strict=True) if row.outcome is Outcome.FAIL}
+    alarms = judging._discovery_limit([each.p for each in pairs])
+    found = set()
+    for place, pair in zip(places, pairs, strict=True):
+        if pair.p > 1.2 * alarms:  # it cannot be called a change; the margin is for rounding
+            continue
+        effect = judging._effect(judging._fit(pair.timing), pair.timing, alarms, pair.p)
+        if _row_of(effect).outcome is Outcome.FAIL:
+            found.add(place)
+    return found
+
+
+def _row_of(effect: Effect) -> GateRow:
+    row = TimeRow(case=CASE, other=None, a_seconds=1.0, effect=effect, python_calls=())
+    return judge_time_row(row, DEFAULT_LIMIT)
 
 
 def failures(judged: Sequence[Judged]) -> dict[str, set[int]]:
@@ -280,12 +286,13 @@ def simulate(
     bank: Bank,
     count: int,
     rng: random.Random,
+    scale: float,
 ) -> tuple[Tally, Tally]:
     """Judge so many pull requests, each clean and with one case that takes 2 % more."""
     clean, regressed = Tally(), Tally()
     begun = time.monotonic()
     for number in range(1, count + 1):
-        suite = draw_suite(recorded, rng)
+        suite = draw_suite(recorded, rng, scale)
         histories = [history_before(drawn) for drawn in suite]
         judged = [
             judge_case(drawn, history, bank)
@@ -337,14 +344,19 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--pull-requests", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the recorded noise: 0.2 is a quiet machine"
+    )
     options = parser.parse_args()
     rng = random.Random(options.seed)
     recorded = read_series(options.files or sorted(NOISE.glob("*.xz")))
     bank = read_bank(rng)
     print(f"{len(recorded)} series of noise, {len(bank.replicates)} ops with process pairs")
-    spreads = [class_of(drawn) for _ in range(20) for drawn in draw_suite(recorded, rng)]
+    spreads = [
+        class_of(drawn) for _ in range(20) for drawn in draw_suite(recorded, rng, options.scale)
+    ]
     print("cases:", dict(Counter(spreads)))
-    clean, regressed = simulate(recorded, bank, options.pull_requests, rng)
+    clean, regressed = simulate(recorded, bank, options.pull_requests, rng, options.scale)
     print_table(clean, regressed, options.pull_requests)
 
 

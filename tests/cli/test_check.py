@@ -114,7 +114,7 @@ def test_a_false_alarm_of_a_history_is_cleared_by_a_comparison_with_the_baseline
     call: Callable[..., Done],  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    """Real runs: the machine was twice as fast when the baseline was measured, the code is the same.
+    """Real runs: the machine was twice as fast in the baseline, and the code is the same.
 
     Alone, the measurement agrees with the run. In pairs with the old environment it does not.
     """

@@ -16,8 +16,8 @@ from torchmark.model.case import Case
 from torchmark.model.run import Environment, RunKind
 
 REPEATED_RUN = "repeated_run"
-"""A fact of an environment: the run whose doubtful times were measured again there. Such a run is no
-part of a history, because its cases were chosen for their figures."""
+"""A fact of an environment: the run whose doubtful times were measured again there. Such a run is
+no part of a history, because its cases were chosen for their figures."""
 
 
 class Quantity(enum.Enum):

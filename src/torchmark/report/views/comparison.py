@@ -46,8 +46,8 @@ _NOT_COMPARED = {"machine.load"}
 
 
 _SCORE_FOOTNOTE = (
-    "ratio: geometric mean. The interval does not include what differs from run to run, such as the "
-    "state of the machine."
+    "ratio: geometric mean. The interval does not include what differs from run to run, such as "
+    "the state of the machine."
 )
 
 

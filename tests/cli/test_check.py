@@ -116,11 +116,12 @@ def test_a_false_alarm_of_a_history_is_cleared_by_a_comparison_with_the_baseline
 ) -> None:
     """Real runs: the machine was twice as fast in the baseline, and the code is the same.
 
-    Alone, the measurement agrees with the run. In pairs with the old environment it does not.
+    Alone, the measurement agrees with the run. In pairs with the old environment it does not. Both
+    use the threads of the run, which are not those of the suite.
     """
     place = str(tmp_path / "marks.db")
     (tmp_path / "bench_loop.py").write_text(SUITE)
-    run = torchmark.run(["bench_loop.py"], metrics=["time"], quick=True, store=place)
+    run = torchmark.run(["bench_loop.py"], metrics=["time"], quick=True, threads=2, store=place)
     (result,) = run.results
     times = result.measurement
     assert times is not None

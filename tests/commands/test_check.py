@@ -76,9 +76,8 @@ class Lab:
         return made
 
     def measure_paired(
-        self, store: Store, again: Any, command: str, _progress: object, expected: object = None
+        self, store: Store, again: Any, command: str, _progress: object, **_options: object
     ) -> Run:
-        del expected
         run, cases = again
         self.asked.append((command, cases))
         result = (
@@ -363,4 +362,13 @@ def test_a_command_that_leads_nowhere_else_is_refused(store: Store) -> None:
     """It would compare the new code with itself, and every regression would be gone."""
     run = run_on(21, 1e-6)
     with pytest.raises(InvalidArgumentError, match="shows no regression"):
-        measure_paired(store, (run, [ADD]), "true", None)
+        measure_paired(store, (run, [ADD]), "true", None, limits=[0.01])
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"), [([0.01, 0.05], 0.015), ([0.04], 0.06), ([0.001], 0.01), ([0.0], 0.01)]
+)
+def test_a_comparison_lasts_until_it_would_show_the_smallest_limit(
+    limits: list[float], wanted: float
+) -> None:
+    assert check_again._wanted(limits) == pytest.approx(wanted)

@@ -250,14 +250,17 @@ def _measure_again(
     if why_not := why_not_here(gate.run):
         return _add_notes(gate, f"nothing was measured again: {why_not}")
     again: Again = gate.run, [row.case for row in doubtful]
+    hard = [row.limit.hard for row in doubtful]
     if command is not None:
-        paired = measure_paired(store, again, command, progress)
+        paired = measure_paired(store, again, command, progress, limits=hard)
         return _with_paired(gate, check_comparison(paired, limits))
     environment = environment_of(doubtful, gate.run)
     if environment is not None:
         try:
             command = command_for(environment)
-            paired = measure_paired(store, again, command, progress, expected=environment)
+            paired = measure_paired(
+                store, again, command, progress, limits=hard, expected=environment
+            )
             return _with_paired(gate, check_comparison(paired, limits))
         except TorchmarkError as error:
             why = f"the baseline's environment cannot be used: {first_line(str(error))}"

@@ -27,7 +27,13 @@ from typing import TypeAlias
 import msgspec
 
 from torchmark.analyse.gate import GateRow
-from torchmark.commands.ab import activate, describe, measure_pairs, note_environments
+from torchmark.commands.ab import (
+    DETECT_BUDGET,
+    activate,
+    describe,
+    measure_pairs,
+    note_environments,
+)
 from torchmark.commands.planning import folders_of
 from torchmark.commands.run import run as measure_run
 from torchmark.commands.spine import Listener, begin_run, carry_out_on_cores, effort_of
@@ -45,6 +51,12 @@ from torchmark.store import Store
 REPEATS = 3
 """Fresh processes of a case that is measured alone: their median is steadier than one process, and
 a single disturbed process does not decide."""
+
+_FOUND = 1.5
+_FINEST = 0.01
+"""A comparison lasts until a change of 1.5 times the limit is detectable (with 80 % power), but no
+finer one than 1 %. A change of twice the limit is then found in more than 95 %: the interval has a
+half of about 4 standard errors, so the detectable change has 5, and 95 % power needs 6."""
 
 Again: TypeAlias = tuple[Run, Sequence[Case]]
 """The run whose times are doubtful, and their cases."""
@@ -122,11 +134,13 @@ def measure_paired(
     again: Again,
     command: str,
     progress: Listener | None,
+    *,
+    limits: Sequence[float],
     expected: Environment | None = None,
 ) -> Run:
     """Compare the cases with those in the environment that the command activates.
 
-    With `expected`, that environment must be this one still.
+    `limits` are their hard limits. With `expected`, that environment must be this one still.
     """
     run, cases = again
     suites = [each for each in run.settings.get("suites") or () if isinstance(each, str)]
@@ -143,13 +157,20 @@ def measure_paired(
             [PlannedResult(case=case, metric=Metric.TIME, environments=names) for case in cases],
             environments=[_mark(each, run) for each in described],
             settings={"suites": suites, "path": path, "imports": run.imports or None},
-            effort=Effort(timeout=effort_of(run).timeout),
+            effort=Effort(
+                timeout=effort_of(run).timeout, detect=_wanted(limits), budget=DETECT_BUDGET
+            ),
             notes=[
                 f"`torchmark check` measured these times of run {run.id} again",
                 *note_environments(sides),
             ],
         )
         return carry_out_on_cores(planned, store, partial(measure_pairs, sides), progress)
+
+
+def _wanted(limits: Sequence[float]) -> float:
+    """The size of the change that each case must be able to show."""
+    return max(_FINEST, _FOUND * min(limits))
 
 
 def _check_differ(a: UnderTest, b: UnderTest) -> None:

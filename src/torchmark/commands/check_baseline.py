@@ -87,7 +87,7 @@ def _choose(store: Store, origins: Sequence[Origin], here: Origin, against: str 
         against = usual
     if against not in branches:
         return _one_run(store, others, branches, here, against)
-    notes = ()
+    notes: tuple[str, ...] = ()
     with contextlib.suppress(UnknownRunError, InvalidArgumentError):
         notes = (f"{against} is also a name of run {store.id_of(against)}; the branch is used",)
     if against == here.branch:

@@ -45,7 +45,13 @@ from torchmark.analyse.gate import (
     judge_time_row,
 )
 from torchmark.analyse.history import History, history_of
-from torchmark.analyse.pairs import FALSE_DISCOVERIES, Effect, forecast, is_decided
+from torchmark.analyse.pairs import (
+    FALSE_DISCOVERIES,
+    Effect,
+    detectable_among,
+    forecast,
+    is_decided,
+)
 from torchmark.commands.ab import DETECT_BUDGET
 from torchmark.commands.check_again import REPEATS, _wanted
 from torchmark.model.case import Case
@@ -126,7 +132,7 @@ class Bank:
     rng: random.Random
     kept: dict[tuple[int, int], Pair] = field(default_factory=dict)
     needed: dict[int, int] = field(default_factory=dict)
-    """By op: replicates that make the wanted change detectable, or fill the budget."""
+    """By op: replicates that should make the wanted change detectable, or fill the budget."""
 
     def draw(self, more: float = 0.0) -> Pair:
         op, number = self.rng.randrange(len(self.replicates)), self.rng.randrange(_DRAWS)
@@ -137,18 +143,22 @@ class Bank:
         return self.kept[op, number]
 
     def _compare(self, op: int, more: float) -> Pair:
-        chosen = self.rng.choices(self.replicates[op], k=self._replicates_of(op))
+        most = _MOST // len(self.replicates[op][0])
         drawn = [
             tuple((one + more, other + more) for one, other in _swapped(of, self.rng))
-            for of in chosen
+            for of in self.rng.choices(self.replicates[op], k=most)
         ]
         early = _timing(drawn[:FEWEST_REPLICATES], _LOOKS[FEWEST_REPLICATES])
         p = _p_of(early)
         if p <= FALSE_DISCOVERIES and is_decided(early, cases=CASES, gives_up=False):
             return Pair(early, p)
-        spent = sum(share for count, share in _LOOKS.items() if count < max(len(drawn), 6))
-        late = _timing(drawn, 1 - spent)
-        return Pair(late, _p_of(late))
+        count = self._replicates_of(op)
+        while True:
+            spent = sum(share for look, share in _LOOKS.items() if look < max(count, 6))
+            late = _timing(drawn[:count], 1 - spent)
+            if count >= most or detectable_among(late, CASES) <= _WANTED:
+                return Pair(late, _p_of(late))
+            count = min(most, math.ceil(1.2 * count))
 
     def _replicates_of(self, op: int) -> int:
         if op not in self.needed:

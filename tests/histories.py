@@ -9,8 +9,8 @@ from typing import Any
 
 from tests import records
 from torchmark.model.case import Case
-from torchmark.model.result import Result
-from torchmark.model.run import Environment, Run
+from torchmark.model.result import PlannedResult, Result
+from torchmark.model.run import Environment, Run, RunState
 
 MACHINE = {"cpu": "Fast One", "cores": 2, "system": "Linux 6.1 x86_64", "host": "ci-1"}
 
@@ -34,6 +34,8 @@ def run_on(
         started=f"{date}T12:00:00+00:00",
         environments=(Environment(facts=here),),
         results=results,
+        plan=tuple(PlannedResult(case=each.case, metric=each.metric) for each in results),
+        state=RunState.FINISHED,
     )
 
 

@@ -213,7 +213,21 @@ def test_many_equal_and_close_counts_are_counted_too() -> None:
     ]
     text = text_of(counted(ADD, {"f": 10}, {"f": 20}), *same, *close)
     assert "  10 cases are the same, 4 are close" in text
-    assert "Many" not in text
+    assert "Many / " not in text
+
+
+def test_the_score_is_the_geometric_mean_of_all_cases_and_of_each_group() -> None:
+    text = on_one_line(text_of(timed(ADD, 1.1), timed(MUL, 1 / 1.1), timed(CAT, 1.21)))
+    assert "Score of the times group cases ratio [95 %] all 3 1.066" in text
+    assert "Pointwise 2 1.000" in text
+    assert "Shapes 1 1.210" in text
+    assert "Score" not in text_of(timed(ADD, 1.1))
+
+
+def test_the_score_of_counts_has_no_interval() -> None:
+    results = [counted(each, {"f": 100}, {"f": 121}) for each in (ADD, MUL)]
+    text = on_one_line(text_of(*results))
+    assert "Score of the instructions group cases ratio all 2 1.21" in text
 
 
 def test_text_has_five_functions_of_each_sort_the_biggest_first() -> None:

@@ -72,6 +72,12 @@ Pointwise                       instructions  difference    change  verdict
   add · Python, eager, forward      10,001.5       +1.50  +0.015 %  more
   mul · Python, eager                  5,000           0            same
 
+Score of the times
+group    cases          ratio [95 %]
+  all        2  1.118 [1.104, 1.132]
+ratio: geometric mean. The interval does not include what differs from run to
+  run, such as the state of the machine.
+
 Not compared
   Indexing / mask · Python, eager (time) failed in the second run: RuntimeError:
     sizes do not match

@@ -9,7 +9,9 @@ There are two sources of ratios:
 
 - *A history*: the new figure is compared with the last stable segment of earlier runs. The interval
   is that of one more run, so it includes what differs from run to run. It is shared among all cases
-  of the run: at most one clean run in a hundred has a certain change.
+  of the run: at most one clean run in a hundred has a certain change, as long as noise is normal.
+  On a busy machine it is not: of a hundred cases, one or more are then slower in most clean runs
+  than in any of thirty runs before. So a change must still be there when it is measured again.
 - *A comparison* (`torchmark ab`), whose processes alternate. It sees much smaller changes.
 """
 
@@ -19,10 +21,11 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import stdev
 from typing import NamedTuple
 
 from torchmark.analyse.ab import CountRow, TimeRow
-from torchmark.analyse.change_points import level_of
+from torchmark.analyse.change_points import Level, level_of
 from torchmark.analyse.history import History
 from torchmark.analyse.student import quantile
 from torchmark.model.case import Case
@@ -43,6 +46,9 @@ FEWEST_POINTS = 4
 UNKNOWN_SPREAD = 0.025
 """The standard deviation of the median of a run, where it is not known: in nine of ten pairs of
 runs of one program on a busy machine, the medians differed by less than three times this."""
+
+_KNOWN = 1e6
+"""Degrees of freedom of a standard deviation that is given, and not estimated."""
 
 _SMALLEST_SPREAD = 1e-9
 
@@ -205,14 +211,9 @@ def judge_point(
     before = math.exp(level.log) if quantity is Quantity.TIME else segment.level
     size = math.log(point.value / before)
     if quantity is Quantity.TIME:
-        known = level.points >= FEWEST_POINTS
-        spread = level.spread if known else max(level.spread, UNKNOWN_SPREAD)
-        error = math.sqrt(spread**2 + (level.error if known else spread) ** 2)
-        freedom = max(level.points - 1, 2) if known else math.inf
-        certain, near = (
-            quantile(confidence, min(freedom, 1e6)) * error
-            for confidence in (1 - FALSE_ALARMS / max(cases, 1), NEAR_LEVEL)
-        )
+        spread = max(level.spread, _spread_of(values))
+        certain = _reach(level, 1 - FALSE_ALARMS / max(cases, 1), spread)
+        near = _reach(level, NEAR_LEVEL, level.spread)
     else:
         certain = near = math.log(max(values) / min(values)) + _SMALLEST_SPREAD
     outcome = decide(size, (size - certain, size + certain), (size - near, size + near), limit)
@@ -224,6 +225,22 @@ def judge_point(
         ratio=point.value / before,
         interval=Interval(math.exp(size - certain), math.exp(size + certain)),
     )
+
+
+def _reach(level: Level, confidence: float, spread: float) -> float:
+    """Half of the interval of one more run around the level, on the logarithmic scale."""
+    if level.points < FEWEST_POINTS:
+        return quantile(confidence, _KNOWN) * math.sqrt(2) * max(spread, UNKNOWN_SPREAD)
+    error = spread * math.hypot(1.0, level.error / level.spread)
+    return quantile(confidence, max(level.points - 1, 2)) * error
+
+
+def _spread_of(values: Sequence[float]) -> float:
+    """The standard deviation with all outliers: what is called certain must lie beyond them too.
+
+    `Level.spread` leaves most of their effect out.
+    """
+    return stdev(map(math.log, values)) if len(values) > 1 else 0.0
 
 
 def _judge_zero(row: GateRow, baseline: Baseline, values: Sequence[float]) -> GateRow:

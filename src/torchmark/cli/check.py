@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torchmark.analyse.gate import DEFAULT_LIMIT, Gate, LimitRule, Outcome
 from torchmark.cli.choosing import pattern_option
 from torchmark.cli.display import make_display
 from torchmark.cli.shell import (
+    STANDARD_OUTPUT,
     Decorator,
     ExitCode,
     columns,
@@ -28,6 +30,7 @@ from torchmark.cli.shell import (
     write_documents,
 )
 from torchmark.commands.check import check
+from torchmark.errors import TorchmarkError
 from torchmark.model.series import Quantity
 from torchmark.report import render_view
 from torchmark.report.formats.data import render_figures
@@ -113,11 +116,12 @@ def check_command(
 
     A new figure is compared with the last stable segment of earlier runs on the same class of
     machines. Times that are near or beyond their limit are measured again before they are reported:
-    together with the environment of the baseline, if it can be activated. RUN is an id, the
-    beginning of an id, a tag, or `latest` (the default).
+    together with the environment of the baseline if --A activates it, otherwise alone. Changes of
+    2 % are found reliably only with --A. RUN is an id, the beginning of an id, a tag, or `latest`
+    (the default).
 
-    The exit code is 1 if a case is worse by more than its hard limit, 3 if a case failed, and 4 if
-    there is no baseline. [[limits]] in torchmark.toml sets soft and hard limits.
+    The exit code is 1 if a case is worse by more than its hard limit, 3 if a case failed or was not
+    measured, and 4 if there is no baseline. [[limits]] in torchmark.toml sets soft and hard limits.
 
     \b
     torchmark check
@@ -128,31 +132,49 @@ def check_command(
     import_from_here()
     settings = settings_for(Path.cwd())
     rules = [*map(rule_of, settings.limits), *limits]
-    with opened(place) as store:
-        with make_display(quiet=quiet) as display:
-            gate = check(
-                name,
-                against=against or settings.check.against,
-                limits=rules,
-                pattern=pattern,
-                again=not no_again,
-                A=command,
-                store=store,
-                progress=display.hear,
-            )
+    seen: list[Gate] = []
+    cut_short_by: TorchmarkError | KeyboardInterrupt | None = None
+    with opened(place, read_only=no_again) as store:
+        try:
+            with make_display(quiet=quiet) as display:
+                gate = check(
+                    name,
+                    against=against or settings.check.against,
+                    limits=rules,
+                    pattern=pattern,
+                    again=not no_again,
+                    A=command,
+                    store=store,
+                    progress=display.hear,
+                    first=seen.append,
+                )
+        except (TorchmarkError, KeyboardInterrupt) as error:
+            if not seen:
+                raise
+            gate, cut_short_by = _first_only(seen[0], error), error
         is_damaged = tell_damage(store)
-    wrote_all = show_gate(gate, files)
+    wrote_all = show_gate(gate, files, quiet=quiet)
+    if cut_short_by is not None:
+        raise cut_short_by
     code = code_of_gate(gate, fail_on)
     if code is None and (is_damaged or not wrote_all):
         code = ExitCode.ENVIRONMENT
     sys.exit(code or ExitCode.FINE)
 
 
-def show_gate(gate: Gate, files: dict[str, Path | None]) -> bool:
+def _first_only(gate: Gate, cause: TorchmarkError | KeyboardInterrupt) -> Gate:
+    """What the gate says of the stored results, if measuring again ended early."""
+    why = "it was interrupted" if isinstance(cause, KeyboardInterrupt) else "it failed"
+    note = f"doubtful times were not measured again, because {why}; this judges the stored results"
+    return replace(gate, notes=(*gate.notes, note))
+
+
+def show_gate(gate: Gate, files: dict[str, Path | None], *, quiet: bool = False) -> bool:
     """Print the report and write the files; return whether all could be written."""
     view = gate_view.make_view(gate)
-    echo(render_view(view, "text", columns()), nl=False)
-    return write_documents(files, lambda form: render_gate(gate, view, form))
+    if STANDARD_OUTPUT not in files.values():  # otherwise it has only that document
+        echo(render_view(view, "text", columns()), nl=False)
+    return write_documents(files, lambda form: render_gate(gate, view, form), quiet=quiet)
 
 
 def render_gate(gate: Gate, view: View, form: str) -> str:

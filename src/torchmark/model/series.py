@@ -17,6 +17,10 @@ import msgspec
 from torchmark.model.case import Case
 from torchmark.model.run import DECISIVE, Environment, RunKind
 
+REPEATED_RUN = "repeated_run"
+"""A fact of an environment: the run whose doubtful times were measured again there. Such a run is
+no part of a history, because its cases were chosen for their figures."""
+
 
 class Quantity(enum.Enum):
     """What a series shows."""
@@ -171,6 +175,11 @@ def machine_class(environment: Environment) -> str:
         *(str(system).split()[-1:] if system else []),
     ]
     return ", ".join(parts)
+
+
+def repeated_run(environment: Environment) -> str:
+    """The id of the run whose times were measured again in this environment; usually empty."""
+    return str(environment.fact(REPEATED_RUN) or "")
 
 
 def comparable_time(time: str) -> str:

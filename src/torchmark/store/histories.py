@@ -17,7 +17,7 @@ from sqlalchemy import Select, select
 from torchmark.model.case import Case
 from torchmark.model.result import Metric, Status
 from torchmark.model.run import Environment, RunKind
-from torchmark.model.series import Origin, Point, Quantity, Series, comparable_time
+from torchmark.model.series import Origin, Point, Quantity, Series, comparable_time, repeated_run
 from torchmark.store import schema
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def origin_rows(connection: Connection) -> Iterable[Any]:
 
 
 def origin_of(row: Any) -> Origin | None:
-    """The run of a row; None if it has several environments or none; raise if it is damaged."""
+    """The run of a row; raise if it is damaged.
+
+    None if it has several environments or none, or repeats cases of another run.
+    """
     environments = msgspec.json.decode(row.environments, type=list[Environment])
     kind = RunKind(row.kind)
     if not all(isinstance(each, str) for each in (row.id, row.started, row.suite)):
@@ -55,6 +58,8 @@ def origin_of(row: Any) -> Origin | None:
     if len(environments) != 1:
         return None
     (environment,) = environments
+    if repeated_run(environment):
+        return None
     return Origin(
         run=row.id, started=row.started, kind=kind, suite=row.suite, environment=environment
     )

@@ -45,6 +45,12 @@ _NOT_COMPARED = {"machine.load"}
 """Facts of the environment that differ between any two runs."""
 
 
+_SCORE_FOOTNOTE = (
+    "ratio: geometric mean. The interval does not include what differs from run to run, such as "
+    "the state of the machine."
+)
+
+
 def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
     """The view of a comparison of the second run with the first."""
     changes = [
@@ -59,7 +65,12 @@ def make_view(first: Run, second: Run, differences: RunDifferences) -> View:
             *_times(differences, is_of_ratios=False),
             *_times(differences, is_of_ratios=True),
             *_counts(differences),
-            score_section(ratios_between_runs(differences), "Score of the times", "score"),
+            score_section(
+                ratios_between_runs(differences),
+                "Score of the times",
+                "score",
+                footnotes=(_SCORE_FOOTNOTE,),
+            ),
             _unmatched(differences),
         ),
         environments=fact_table([*_named("before", first), *_named("after", second)]),

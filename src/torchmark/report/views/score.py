@@ -16,7 +16,12 @@ _Line: TypeAlias = tuple[str, Score]
 
 
 def score_section(
-    ratios: Sequence[CaseRatio], title: str, section_id: str, *, shared: float = SHARED
+    ratios: Sequence[CaseRatio],
+    title: str,
+    section_id: str,
+    *,
+    shared: float = SHARED,
+    footnotes: tuple[str, ...] = (),
 ) -> Section:
     """The score of all cases and of each group; without content if there are fewer than two."""
     total = score_of(ratios, shared=shared)
@@ -29,7 +34,7 @@ def score_section(
         field("group", lambda line: line[0]),
         field("cases", lambda line: line[1].cases, Kind.INTEGER),
         field(
-            "ratio [95 %]",
+            "ratio" if total.interval is None else "ratio [95 %]",
             lambda line: Cell(line[1].ratio, interval=line[1].interval),
             Kind.RATIO,
             "Geometric mean of the ratios of these cases; below 1 is better",
@@ -39,6 +44,7 @@ def score_section(
         section_id,
         title,
         table=make_table(lines, fields, lambda line: Row(is_quiet=line[0] != "all")),
+        footnotes=footnotes,
     )
 
 

@@ -18,6 +18,8 @@ def printable(text: str) -> str:
     >>> printable("\x1b[31mred\x1b[0m\r\n")
     'red\n'
     """
+    if text.isprintable():  # most texts, and much faster
+        return text
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
 
 

@@ -56,15 +56,15 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     suite: str
     environment: Environment
 
-    @property
+    @cached_property
     def commit(self) -> str | None:
         return self._fact_text("git", "commit")
 
-    @property
+    @cached_property
     def branch(self) -> str | None:
         return self._fact_text("git", "branch")
 
-    @property
+    @cached_property
     def committed(self) -> str | None:
         """The date of the commit in UTC, as ISO 8601; None outside of git."""
         return self._fact_text("git", "committed")
@@ -79,12 +79,12 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The machine class: processor, number of cores and architecture."""
         return machine_class(self.environment)
 
-    @property
+    @cached_property
     def when(self) -> str:
         """The date of the commit; without one, the time at which the run started."""
         return self.committed or self.started
 
-    @property
+    @cached_property
     def place(self) -> tuple[str, str, str]:
         """The position on the time axis: points are ordered by it."""
         return comparable_time(self.when), comparable_time(self.started), self.run

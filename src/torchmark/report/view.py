@@ -246,6 +246,9 @@ class View:
     sections: tuple[Section, ...] = ()
     """The sections; those without content are dropped."""
 
+    search: str = ""
+    """The name of a field that filters all tables of a page; empty if each has its own filter."""
+
     environments: FactTable | None = None
     """Shown in pages and Markdown only; text has the lead."""
 

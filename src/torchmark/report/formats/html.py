@@ -46,6 +46,9 @@ class Site:
     has_vega: bool
     """Whether `assets` has Vega's script."""
 
+    source: str
+    """The digest of what the page is made from."""
+
 
 def render(view: View, site: Site | None = None) -> str:
     """Render a page by itself, or as a page of a site."""

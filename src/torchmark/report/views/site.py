@@ -20,13 +20,12 @@ from torchmark.analyse.history import HistoricChange, History
 from torchmark.model.case import Case, digest
 from torchmark.model.result import Counts, Result, Timing
 from torchmark.model.run import RunKind, RunSummary
-from torchmark.model.series import Origin, Quantity
+from torchmark.model.series import Origin, Quantity, Series
 from torchmark.model.units import collect
 from torchmark.printable import printable
 from torchmark.report.figures import (
     change_text,
     environment_line,
-    instructions_text,
     number_text,
     seconds_text,
     short_seconds_text,
@@ -48,8 +47,16 @@ from torchmark.report.view import (
     field,
     make_table,
 )
+from torchmark.report.views.charts import SECONDS_LABEL
 from torchmark.report.views.common import code_details, fact_table, function_cell
-from torchmark.report.views.history import KINDS, between_text, chart_history
+from torchmark.report.views.history import (
+    KINDS,
+    TITLES,
+    between_text,
+    chart_history,
+    figure_text,
+    point_cell,
+)
 from torchmark.report.views.trend import trend_svg
 
 MOST_FUNCTIONS = 40
@@ -59,6 +66,12 @@ _BINS = 40
 """Bars in the distribution of samples."""
 
 _MOST_IN_FEED = 50
+_MOST_POINTS = 50
+"""Runs in the table of a case, the newest; the data of the chart have all."""
+
+_OF_STATEMENTS = (RunKind.TIME, RunKind.COUNT)
+"""Runs that have a statement instead of a suite."""
+
 _NOTHING = data_table((), ())
 """Pages of a site are not exported as CSV."""
 
@@ -108,6 +121,8 @@ class CaseSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     case: Case
     suite: str
+    """The suites of its newest run; empty for a statement that belongs to none."""
+
     latest: tuple[Latest, ...]
     changes: tuple[ListedChange, ...]
 
@@ -154,7 +169,7 @@ def summarise(case: Case, histories: Sequence[History]) -> CaseSummary:
     newest = max((each.latest.origin for each in histories), key=lambda each: each.place)
     return CaseSummary(
         case=case,
-        suite=newest.suite,
+        suite="" if newest.kind in _OF_STATEMENTS else newest.suite,
         latest=tuple(_latest(each) for each in histories),
         changes=tuple(_listed(each, change) for each in histories for change in each.listed),
     )
@@ -204,7 +219,7 @@ def overview(title: str, cases: Sequence[CaseSummary], runs: int, links: Links) 
     sections = [
         Section(
             id=f"suite-{number}",
-            title=suite or "Statements",
+            title=suite or "Single statements",
             table=_grid(members, links),
         )
         for number, (suite, members) in enumerate(sorted(suites.items()), 1)
@@ -212,14 +227,17 @@ def overview(title: str, cases: Sequence[CaseSummary], runs: int, links: Links) 
     changes = [change for each in cases for change in each.changes]
     lasting = [each for each in changes if each.fate is not Fate.PASSED]
     newest = max((each.when for case in cases for each in case.latest), default="")
+    what = f"{number_text(len(cases), 'case')} in {number_text(runs, 'run')}"
     return View(
         title=title,
-        summary=f"{number_text(len(cases), 'case')} in {number_text(runs, 'run')}; "
-        f"{number_text(len(lasting), 'lasting change')}."
+        summary=f"{what}; {number_text(len(lasting), 'lasting change')}."
         if cases
-        else "The store has no times or counts yet.",
-        lead=(f"newest commit or run: {_date(newest)}",) if newest else (),
+        else f"{what}: the store has no times or counts yet.",
+        lead=(f"newest commit or run: {_date(newest)}",)
+        if newest
+        else ("`torchmark run` measures some; publish again afterwards.",),
         sections=tuple(sections),
+        search="Search all cases",
         data=_NOTHING,
     )
 
@@ -343,12 +361,17 @@ def case_view(
         for each in histories
         if each.latest.origin.run == newest.run
     ]
-    sections = [_history_section(at, each, links) for at, each in enumerate(histories, 1)]
+    runs = {point.origin.run for each in histories for point in each.series.points}
+    is_alone = len({each.series.machine for each in histories}) == 1
+    sections = [
+        _history_section(at, each, links, is_alone=is_alone)
+        for at, each in enumerate(histories, 1)
+    ]
     return View(
         title=case.title,
         summary=f"{', '.join(told)}.",
         lead=(
-            f"{newest.suite}; newest run {newest.run}, {_date(newest.started)}",
+            f"newest of {number_text(len(runs), 'run')}: {newest.run}, {_date(newest.started)}",
             environment_line(newest.environment.facts),
         ),
         sections=(
@@ -363,23 +386,19 @@ def case_view(
     )
 
 
-def figure_text(quantity: Quantity, value: float) -> str:
-    if quantity is Quantity.TIME:
-        return seconds_text(value)
-    if quantity is Quantity.INSTRUCTIONS:
-        return instructions_text(value)
-    return f"{value:,.0f} bytes"
-
-
-def _history_section(number: int, history: History, links: Links) -> Section:
+def _history_section(number: int, history: History, links: Links, *, is_alone: bool) -> Section:
+    """`is_alone` says that all histories of the case are of one class of machines."""
     series = history.series
     listed = [_listed(history, each) for each in history.listed[::-1]]
+    title = TITLES[series.quantity]
+    is_first = len(series.points) == 1
+    told = "One run so far; a history needs a second one." if is_first else "No change was found."
     return Section(
         id=f"history-{number}",
-        title=f"{series.quantity.value.capitalize()} · {series.machine}",
-        chart=chart_history(history, f"history-{number}"),
+        title=title if is_alone else f"{title} · {series.machine}",
+        paragraphs=() if listed else (told,),
+        chart=None if is_first else chart_history(history, f"history-{number}"),
         table=_own_changes(listed, links) if listed else None,
-        listing=() if listed else ("no change",),
     )
 
 
@@ -426,16 +445,16 @@ def chart_samples(result: Result) -> Chart | None:
         }
         for at, count in enumerate(counts)
     ]
-    axis = {"format": "~s", "title": "seconds of one run"}
+    axis = {"labelExpr": SECONDS_LABEL, "grid": False}
     spec: dict[str, Any] = {
         "data": {"values": values},
         "height": 160,
         "mark": {"type": "bar"},
         "encoding": {
             "x": {"field": "from", "type": "quantitative", "bin": {"binned": True}, "axis": axis,
-                  "title": "seconds of one run"},
+                  "title": "time of one run"},
             "x2": {"field": "to"},
-            "y": {"field": "samples", "type": "quantitative"},
+            "y": {"field": "samples", "type": "quantitative", "title": "samples"},
             "tooltip": [{"field": name, "type": "nominal"} for name in ("time", "samples")],
         },
     }  # fmt: skip
@@ -484,10 +503,9 @@ def _points_section(histories: Sequence[History], links: Links) -> Section:
     runs: dict[str, Origin] = {}
     values: dict[tuple[str, int], Cell] = {}
     for at, history in enumerate(histories):
-        for point in history.series.points:
-            ends = None if point.low is None or point.high is None else (point.low, point.high)
+        for point in history.series.points[-_MOST_POINTS:]:
             runs[point.origin.run] = point.origin
-            values[point.origin.run, at] = Cell(point.value, interval=ends)
+            values[point.origin.run, at] = point_cell(point)
     several = len({each.series.machine for each in histories}) > 1
     columns = [
         Column(
@@ -505,12 +523,20 @@ def _points_section(histories: Sequence[History], links: Links) -> Section:
                 *(values.get((origin.run, at), Cell()) for at in range(len(histories))),
             )
         )
-        for origin in sorted(runs.values(), key=lambda each: each.place, reverse=True)
+        for origin in _newest_first(runs.values())[:_MOST_POINTS]
     )
     heads = (Column("run"), Column("date"), Column("commit", Kind.CODE), *columns)
+    is_cut = any(len(each.series.points) > _MOST_POINTS for each in histories)
     return Section(
-        "points", "All runs", table=Table(columns=heads, rows=rows), is_folded=len(rows) > 1
+        "points",
+        f"The newest {_MOST_POINTS} runs" if is_cut else "Runs",
+        table=Table(columns=heads, rows=rows),
+        footnotes=("The data below each chart have all runs.",) if is_cut else (),
     )
+
+
+def _newest_first(origins: Iterable[Origin]) -> list[Origin]:
+    return sorted(origins, key=lambda each: each.place, reverse=True)
 
 
 def runs_page(runs: Sequence[RunSummary], links: Links) -> View:
@@ -530,8 +556,8 @@ def runs_page(runs: Sequence[RunSummary], links: Links) -> View:
     ordered = sorted(runs, key=lambda each: (each.started, each.id), reverse=True)
     return View(
         title="Runs",
-        summary=f"{number_text(len(runs), 'run')}.",
-        sections=(Section("runs", "Runs", table=make_table(ordered, fields)),),
+        summary=f"{number_text(len(runs), 'run')}." if runs else "The store has no runs yet.",
+        sections=(Section("runs", "Runs", table=make_table(ordered, fields) if runs else None),),
         data=_NOTHING,
     )
 
@@ -547,22 +573,27 @@ def _commit_cell(run: RunSummary, links: Links) -> Cell:
     return Cell((known or "")[:10], href=links.commit(known))
 
 
-def run_view(
-    run: RunSummary, figures: Sequence[tuple[Case, dict[Quantity, Cell]]], links: Links
-) -> View:
-    """A run with the figures of its cases, without samples and counts by function."""
-    present = [each for each in Quantity if any(each in found for _, found in figures)]
+def run_view(run: RunSummary, series: Sequence[Series], links: Links) -> View:
+    """A run with the figures of its cases, without samples and counts by function.
+
+    `series` have the points of this run only.
+    """
+    figures = {(each.case_id, each.quantity): point_cell(each.points[-1]) for each in series}
+    present = [each for each in Quantity if any(each is quantity for _, quantity in figures)]
+    cases = {each.case_id: each.case for each in series}
     columns = (Column("case"), *(Column(_SHORT[each], KINDS[each]) for each in present))
-    ordered = sorted(figures, key=lambda each: (group_of(each[0]), each[0].title, each[0].id))
+    ordered = sorted(
+        cases.items(), key=lambda each: (group_of(each[1]), each[1].title, each[0])
+    )
     rows = tuple(
         Row(
             group=group_of(case),
             cells=(
-                Cell(name_in_group(case), href=links.case(case.id)),
-                *(found.get(each, Cell()) for each in present),
+                Cell(name_in_group(case), href=links.case(case_id)),
+                *(figures.get((case_id, each), Cell()) for each in present),
             ),
         )
-        for case, found in ordered
+        for case_id, case in ordered
     )
     counts = [
         f"{count} {status}"
@@ -579,7 +610,7 @@ def run_view(
         title=f"Run {run.id}{tags}",
         summary=f"{', '.join(counts) or 'no result'}.",
         lead=(
-            f"{run.suite}; {run.state.value}, started {run.started}",
+            f"{run.suite or run.kind.value}; {run.state.value}, started {run.started}",
             *(environment_line(each.facts) for each in run.environments),
         ),
         sections=(

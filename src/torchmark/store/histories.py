@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 _AT_ONCE = 400
 """Names in one query: SQLite before 3.32 allows 999 parameters."""
 
-_METRICS = {Quantity.TIME: Metric.TIME, Quantity.INSTRUCTIONS: Metric.INSTRUCTIONS}
-"""The metric whose results have the quantity as their main figure."""
+_MAIN = {
+    Metric.TIME.value: Quantity.TIME,
+    Metric.INSTRUCTIONS.value: Quantity.INSTRUCTIONS,
+}
+"""The main figure of the results of a metric."""
 
 
 def read_origins(connection: Connection) -> list[Origin]:
@@ -83,20 +86,28 @@ def read_series(
     """The series of these cases in these runs, by name; None means all cases or quantities."""
     wanted = set(Quantity) if quantities is None else set(quantities)
     ranks = {origin.run: rank for rank, origin in enumerate(origins)}
-    points: dict[tuple[str, Quantity, str], list[tuple[int, Point]]] = {}
-    for row in _rows(connection, list(ranks), case_ids):
-        rank = ranks.get(row.run_id)
+    points: dict[tuple[str, str, str], list[tuple[int, Point]]] = {}
+    names = {metric: quantity.value for metric, quantity in _MAIN.items() if quantity in wanted}
+    has_memory = Quantity.MEMORY in wanted
+    # A store has millions of rows: this loop looks at each of them once, and at no enum.
+    for run_id, case_id, metric, value, low, high, memory in _rows(connection, [*ranks], case_ids):
+        rank = ranks.get(run_id)
         if rank is None:
             continue
         origin = origins[rank]
-        for quantity, point in _points(row, origin, wanted):
-            points.setdefault((row.case_id, quantity, origin.machine), []).append((rank, point))
+        if value is not None and metric in names:
+            point = Point(origin=origin, value=value, low=low, high=high)
+            points.setdefault((case_id, names[metric], origin.machine), []).append((rank, point))
+        if memory is not None and has_memory and metric == Metric.TIME.value:
+            point = Point(origin=origin, value=memory)
+            key = case_id, Quantity.MEMORY.value, origin.machine
+            points.setdefault(key, []).append((rank, point))
     cases = read_cases(connection, {case_id for case_id, _, _ in points})
     found = [
         Series(
             case_id=case_id,
             case=cases[case_id],
-            quantity=quantity,
+            quantity=Quantity(quantity),
             machine=machine,
             points=tuple(point for _, point in sorted(ranked, key=lambda each: each[0])),
         )
@@ -109,15 +120,6 @@ def read_series(
     )
 
 
-def _points(row: Any, origin: Origin, wanted: set[Quantity]) -> Iterator[tuple[Quantity, Point]]:
-    for quantity, metric in _METRICS.items():
-        if quantity in wanted and row.metric == metric.value and row.value is not None:
-            yield quantity, Point(origin=origin, value=row.value, low=row.low, high=row.high)
-    is_time = row.metric == Metric.TIME.value
-    if Quantity.MEMORY in wanted and is_time and row.memory is not None:
-        yield Quantity.MEMORY, Point(origin=origin, value=row.memory)
-
-
 def _rows(
     connection: Connection, run_ids: Sequence[str], case_ids: Collection[str] | None
 ) -> Iterator[Any]:
@@ -126,7 +128,7 @@ def _rows(
     names = ("run_id", "case_id", "metric", "value", "low", "high", "memory")
     done: Select[Any] = select(*(table.c[name] for name in names)).where(
         table.c.status == Status.DONE.value,
-        table.c.metric.in_([metric.value for metric in _METRICS.values()]),
+        table.c.metric.in_([*_MAIN]),
     )
     column, keys = (
         (table.c.run_id, run_ids) if case_ids is None else (table.c.case_id, sorted(case_ids))

@@ -28,6 +28,7 @@ from torchmark.model.run import RunSummary
 from torchmark.report.formats.vega import load_script, read_template
 from torchmark.report.view import View
 from torchmark.report.views import site as views
+from torchmark.report.views.site_feed import atom_feed
 from torchmark.settings import settings_for
 
 TITLE = "torchmark"
@@ -139,7 +140,7 @@ def _other_files(
     """The feed, and the style and scripts that pages share."""
     changes = [change for each in cases for change in each.changes]
     files = {
-        "feed.xml": views.atom_feed(shared.title, shared.site_url, changes),
+        "feed.xml": atom_feed(shared.title, shared.site_url, changes),
         "assets/style.css": read_template("style.css"),
         "assets/page.js": read_template("page.js"),
         **({"assets/vega.js": script} if script else {}),

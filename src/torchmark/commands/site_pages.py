@@ -33,6 +33,7 @@ from torchmark.report import view_of
 from torchmark.report.formats import html
 from torchmark.report.view import Picture, View
 from torchmark.report.views import site as views
+from torchmark.report.views.site_case import case_view
 from torchmark.store import Store, open_store
 
 _PAGES = (
@@ -182,7 +183,7 @@ class _Maker:
     def _view_of_case(self, histories: Sequence[History]) -> View:
         results = self._newest_results(histories)
         pictures = [each for result in results for each in _pictures(result)]
-        return views.case_view(histories, results, self._links, pictures)
+        return case_view(histories, results, self._links, pictures)
 
     def _newest_results(self, histories: Sequence[History]) -> list[Result]:
         """The newest result of each metric, with samples and counts by function."""

@@ -73,6 +73,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_clean,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     environment.filters |= {"shorten": _shorten, "svg": markupsafe.Markup}
@@ -88,6 +89,12 @@ def _environment() -> jinja2.Environment:
         "value_text": value_text,
     }
     return environment
+
+
+def _clean(value: object) -> object:
+    """Clean each text by itself: an escape sequence must not begin in one and end in another."""
+    is_text = isinstance(value, str) and not isinstance(value, markupsafe.Markup)
+    return printable(str(value)) if is_text else value
 
 
 def _own(name: str) -> markupsafe.Markup:

@@ -321,3 +321,15 @@ def test_the_marker_alone_makes_a_folder_a_site(place: str, tmp_path: Path) -> N
     (tmp_path / "site" / MARKER).write_text("")
     (tmp_path / "site" / "CNAME").write_text("example.org")
     assert into(tmp_path / "site", place).written > sites.DAYS
+
+
+def test_the_page_of_a_run_says_what_failed(tmp_path: Path) -> None:
+    place = str(tmp_path / "one.db")
+    results = records.failed_result(sites.ADD), records.time_result(sites.MUL)
+    run = histories.run_on(1, *results)
+    with open_store(place) as store:
+        store.create(run)
+    into(tmp_path / "site", place)
+    page = (tmp_path / "site" / run_page(run.id)).read_text()
+    assert "the case crashed its process with SIGSEGV" in page
+    assert "1 done, 1 failed" in page

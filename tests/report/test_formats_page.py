@@ -10,15 +10,13 @@ import pytest
 from tests.engine.zygote_cases import wait_until
 from tests.report import made_up_views
 from torchmark.report.formats import html, vega
-from torchmark.report.view import Cell, FactTable, Picture, Section
+from torchmark.report.view import Cell, FactTable, Picture, Section, View, data_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from playwright.sync_api import Page
-
-    from torchmark.report.view import View
 
     Opened = Callable[..., Page]
 

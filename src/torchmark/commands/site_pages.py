@@ -6,6 +6,7 @@ goes through a pipe and not into arguments.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import multiprocessing
 import os
@@ -201,13 +202,16 @@ class _Maker:
         return [each for each in results if each is not None]
 
     def _view_of_run(self, summary: RunSummary) -> View:
-        if not views.is_run_of_cases(summary):
-            try:
-                return view_of(self._store.run(summary.id))
-            except TorchmarkError:  # damaged, or removed by now; what is listed is shown
-                return views.run_view(summary, [], self._links)
+        has_own_view = not views.is_run_of_cases(summary)
+        whole = None
+        if has_own_view or summary.failed or summary.skipped:
+            with contextlib.suppress(TorchmarkError):  # damaged, or removed by now
+                whole = self._store.run(summary.id)
+        if has_own_view and whole is not None:
+            return view_of(whole)
         origins = [each for each in self._origins if each.run == summary.id]
-        return views.run_view(summary, self._store.series(origins=origins), self._links)
+        series = self._store.series(origins=origins)
+        return views.run_view(summary, series, self._links, whole=whole)
 
 
 def _pictures(result: Result) -> list[Picture]:

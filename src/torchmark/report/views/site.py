@@ -16,7 +16,7 @@ import msgspec
 from torchmark.analyse.change_points import Fate
 from torchmark.analyse.history import HistoricChange, History
 from torchmark.model.case import Case, digest
-from torchmark.model.run import RunKind, RunSummary
+from torchmark.model.run import Run, RunKind, RunSummary
 from torchmark.model.series import Quantity, Series
 from torchmark.model.units import collect
 from torchmark.report.figures import environment_line, number_text
@@ -35,7 +35,7 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import fact_table
+from torchmark.report.views.common import fact_table, failure_section, skip_section
 from torchmark.report.views.history import KINDS, between_text, point_cell
 from torchmark.report.views.trend import trend_svg
 
@@ -352,10 +352,13 @@ def _commit_cell(run: RunSummary, links: Links) -> Cell:
     return Cell((known or "")[:10], href=links.commit(known))
 
 
-def run_view(run: RunSummary, series: Sequence[Series], links: Links) -> View:
+def run_view(
+    run: RunSummary, series: Sequence[Series], links: Links, *, whole: Run | None = None
+) -> View:
     """A run with the figures of its cases, without samples and counts by function.
 
-    `series` have the points of this run only.
+    `series` have the points of this run only. `whole` is the run with its results, if some failed
+    or were skipped.
     """
     figures = {(each.case_id, each.quantity): point_cell(each.points[-1]) for each in series}
     present = [each for each in Quantity if any(each is quantity for _, quantity in figures)]
@@ -397,8 +400,9 @@ def run_view(run: RunSummary, series: Sequence[Series], links: Links) -> View:
                 "results",
                 "Results",
                 table=Table(columns=columns, rows=rows) if rows else None,
-                footnotes=(f"`torchmark show {run.id}` shows samples, warnings and failures.",),
+                footnotes=(f"`torchmark show {run.id}` shows samples and warnings.",),
             ),
+            *((failure_section(whole), skip_section(whole)) if whole else ()),
         ),
         environments=fact_table(run.environments),
         data=NOTHING,

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from sqlalchemy import text
 
 from tests import histories, records
@@ -15,22 +14,22 @@ from torchmark.model.run import Run
 from torchmark.store import open_store
 from torchmark.store.database import write_transaction
 
-HOSTILE = "<b>bold</b> </script><script>alert(1)</script> \x1b[31mred \x00 \"quoted\" 'it' [x](y) `c`"
+HOSTILE = (
+    "<b>bold</b> </script><script>alert(1)</script> \x1b[31mred \x00 \"quoted\" 'it' [x](y) `c`"
+)
 """HTML, a terminal escape, NUL, quotes and Markdown."""
 
 DAYS = 16
 STEP = [1e-6] * 8 + [1.1e-6] * 8
 PASSING = [2e-6] * 5 + [2.4e-6] * 4 + [2e-6] * 7
 
-CASES = [
-    records.case("Pointwise", name) for name in ("add", "mul", "div", "relu", "exp", HOSTILE)
-]
+CASES = [records.case("Pointwise", name) for name in ("add", "mul", "div", "relu", "exp", HOSTILE)]
 OTHERS = [records.case("Matrix", name) for name in ("mm", "bmm")]
 ADD, MUL, ODD = CASES[0], CASES[1], CASES[-1]
 
 
 def runs() -> list[Run]:
-    """A run a day of each suite: `add` became slower in the middle, `mul` was slower for a while."""
+    """A run a day of each suite: `add` became slower, `mul` was slower for a while."""
     levels: dict[Case, list[float]] = {each: [3e-6] * DAYS for each in CASES}
     levels |= {ADD: STEP, MUL: PASSING}
     times = {each: histories.noisy(levels[each], seed=at) for at, each in enumerate(CASES)}

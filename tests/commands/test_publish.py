@@ -138,9 +138,7 @@ publish(sys.argv[1], store=sys.argv[2], processes=1, progress=told)
 
 
 @pytest.mark.parametrize("pages", [1, 12, len(sites.CASES + sites.OTHERS) + 2 * sites.DAYS + 1])
-def test_a_killed_publish_is_repaired_by_the_next(
-    place: str, tmp_path: Path, pages: int
-) -> None:
+def test_a_killed_publish_is_repaired_by_the_next(place: str, tmp_path: Path, pages: int) -> None:
     """Killed with a run that is removed afterwards: its pages must not stay."""
     site = tmp_path / "site"
     into(site, place)
@@ -256,7 +254,7 @@ def test_only_web_addresses_are_linked(place: str, tmp_path: Path, url: str) -> 
 def test_the_feed_is_valid_and_names_the_lasting_changes(place: str, tmp_path: Path) -> None:
     title = f"marks {sites.HOSTILE}"
     into(tmp_path / "site", place, site_url="https://example.org/marks", title=title)
-    feed = ET.parse(tmp_path / "site" / "feed.xml").getroot()  # noqa: S314 - our own
+    feed = ET.parse(tmp_path / "site" / "feed.xml").getroot()
     assert feed.findtext(f"{ATOM}title", "").startswith("marks <b>bold</b> </script>")
     titles = [each.findtext(f"{ATOM}title", "") for each in feed.iter(f"{ATOM}entry")]
     assert len([each for each in titles if "Pointwise / add" in each]) == 2

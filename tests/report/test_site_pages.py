@@ -219,9 +219,7 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
                 assert (file.parent / link).is_file(), (file, link)
 
 
-def test_hostile_names_are_text_on_every_page(
-    site: Path, visit: Callable[..., Visit]
-) -> None:
+def test_hostile_names_are_text_on_every_page(site: Path, visit: Callable[..., Visit]) -> None:
     odd = sites.ODD
     page = visit(site / case_page(odd.id)).page
     heading = page.get_by_role("heading", level=1).inner_text()

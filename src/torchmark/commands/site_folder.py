@@ -1,8 +1,8 @@
 """The folder of a site: what is there, and how pages are written and removed.
 
 A page begins with the digest of what it was made from. So the folder itself says which pages are up
-to date, and there is no list that could disagree with the pages after a kill. Only pages with such a
-digest are ever removed. A marker says that the folder is a site; a folder with other files and
+to date, and there is no list that could disagree with the pages after a kill. Only pages with such
+a digest are ever removed. A marker says that the folder is a site; a folder with other files and
 without the marker is refused.
 """
 

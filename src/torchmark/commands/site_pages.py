@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TypeAlias
@@ -158,9 +158,7 @@ class _Maker:
         for case_id, series in collect((each.case_id, each) for each in found).items():
             histories = [history_of(each) for each in series]
             summary = views.summarise(histories[0].series.case, histories)
-            points = [
-                ([point.origin.run for point in each.points], each.values) for each in series
-            ]
+            points = [([point.origin.run for point in each.points], each.values) for each in series]
             source = digest_of(self._job.shared, summary, points)
             page = views.case_page(case_id)
             yield self._update(

@@ -265,9 +265,9 @@ def _grid_fields(quantity: Quantity) -> list[Field[CaseSummary]]:
     ]
 
 
-def changes_page(cases: Iterable[CaseSummary], links: Links) -> View:
+def changes_page(changes: Iterable[ListedChange], links: Links) -> View:
     """Regressions and improvements, the newest first, and changes that passed."""
-    changes = sort_changes(each for case in cases for each in case.changes)
+    changes = sort_changes(changes)
     parts = {
         "Regressions": [e for e in changes if e.fate is not Fate.PASSED and e.change > 0],
         "Improvements": [e for e in changes if e.fate is not Fate.PASSED and e.change <= 0],
@@ -364,9 +364,7 @@ def run_view(
     present = [each for each in Quantity if any(each is quantity for _, quantity in figures)]
     cases = {each.case_id: each.case for each in series}
     columns = (Column("case"), *(Column(SHORT[each], KINDS[each]) for each in present))
-    ordered = sorted(
-        cases.items(), key=lambda each: (group_of(each[1]), each[1].title, each[0])
-    )
+    ordered = sorted(cases.items(), key=lambda each: (group_of(each[1]), each[1].title, each[0]))
     rows = tuple(
         Row(
             group=group_of(case),

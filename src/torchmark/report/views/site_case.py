@@ -76,8 +76,7 @@ def case_view(
     runs = {point.origin.run for each in histories for point in each.series.points}
     is_alone = len({each.series.machine for each in histories}) == 1
     sections = [
-        _history_section(at, each, links, is_alone=is_alone)
-        for at, each in enumerate(histories, 1)
+        _history_section(at, each, links, is_alone=is_alone) for at, each in enumerate(histories, 1)
     ]
     return View(
         title=case.title,

@@ -21,6 +21,9 @@ class Kind(enum.Enum):
 
     TEXT = "text"
     CODE = "code"
+    NAME = "name"
+    """Short text that pages do not wrap: a date, the id of a run."""
+
     SECONDS = "seconds"
     INTEGER = "integer"
     NUMBER = "number"

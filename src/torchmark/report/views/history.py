@@ -229,7 +229,7 @@ def chart_history(history: History, chart_id: str) -> Chart:
 
 _AXES = {
     Quantity.TIME: SECONDS_LABEL,
-    Quantity.INSTRUCTIONS: "format(datum.value, '~s')",
+    Quantity.INSTRUCTIONS: "format(datum.value, datum.value < 1e6 ? ',~r' : '~s')",
     Quantity.MEMORY: "format(datum.value, '~s') + 'B'",
 }
 """Vega's expressions for the labels of an axis."""
@@ -259,7 +259,7 @@ def _layers(quantity: Quantity, changes: Sequence[ChangePoint]) -> list[dict[str
     y = {
         "type": "quantitative",
         "title": None,
-        "scale": {"zero": False},
+        "scale": {"zero": False, "padding": 10},
         "axis": {"labelExpr": _AXES[quantity]},
     }
     rules = [

@@ -302,12 +302,12 @@ def sort_changes(changes: Iterable[ListedChange]) -> list[ListedChange]:
 def _change_table(changes: Sequence[ListedChange], links: Links) -> Table:
     fields: list[Field[ListedChange]] = [
         field("case", lambda each: Cell(each.title, href=links.case(each.case_id))),
-        field("when", lambda each: Cell(each.when, each.when[:10])),
+        field("when", lambda each: Cell(each.when, each.when[:10]), Kind.NAME),
         field("figure", lambda each: each.quantity.value),
         field("change", change_cell, Kind.CHANGE, "With its 95 % interval"),
         field("fate", lambda each: each.fate.value),
         field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
-        field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
+        field("first run", lambda each: Cell(each.run, href=links.run(each.run)), Kind.NAME),
         field("machine", lambda each: each.machine),
     ]
     return make_table(changes, fields)
@@ -321,8 +321,8 @@ def change_cell(each: ListedChange) -> Cell:
 def runs_page(runs: Sequence[RunSummary], links: Links) -> View:
     """All runs, the newest first."""
     fields: list[Field[RunSummary]] = [
-        field("run", lambda each: Cell(each.id, href=links.run(each.id))),
-        field("date", lambda each: Cell(each.started, date_text(each.started))),
+        field("run", lambda each: Cell(each.id, href=links.run(each.id)), Kind.NAME),
+        field("date", lambda each: Cell(each.started, date_text(each.started)), Kind.NAME),
         field("kind", lambda each: each.kind.value),
         field("suite", lambda each: each.suite),
         field("done", lambda each: each.done, Kind.INTEGER),

@@ -115,11 +115,11 @@ def _history_section(number: int, history: History, links: Links, *, is_alone: b
 
 def _own_changes(changes: Sequence[ListedChange], links: Links) -> Table:
     fields: list[Field[ListedChange]] = [
-        field("when", lambda each: Cell(each.when, each.when[:10])),
+        field("when", lambda each: Cell(each.when, each.when[:10]), Kind.NAME),
         field("change", change_cell, Kind.CHANGE, "With its 95 % interval"),
         field("fate", lambda each: each.fate.value),
         field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
-        field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
+        field("first run", lambda each: Cell(each.run, href=links.run(each.run)), Kind.NAME),
     ]
     return make_table(changes, fields)
 
@@ -236,7 +236,12 @@ def _points_section(histories: Sequence[History], links: Links) -> Section:
         )
         for origin in _newest_first(runs.values())[:_MOST_POINTS]
     )
-    heads = (Column("run"), Column("date"), Column("commit", Kind.CODE), *columns)
+    heads = (
+        Column("run", Kind.NAME),
+        Column("date", Kind.NAME),
+        Column("commit", Kind.CODE),
+        *columns,
+    )
     is_cut = any(len(each.series.points) > _MOST_POINTS for each in histories)
     return Section(
         "points",

@@ -14,6 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -151,7 +152,7 @@ class _Maker:
             if isinstance(each, RunSummary):
                 page = views.run_page(each.id)
                 source = digest_of(self._job.shared, each)
-                yield self._update(page, source, lambda run=each: self._view_of_run(run))
+                yield self._update(page, source, partial(self._view_of_run, each))
 
     def _make_cases(self, ids: Sequence[str]) -> Iterator[Made]:
         found = self._store.series(ids, origins=self._origins)
@@ -161,9 +162,7 @@ class _Maker:
             points = [([point.origin.run for point in each.points], each.values) for each in series]
             source = digest_of(self._job.shared, summary, points)
             page = views.case_page(case_id)
-            yield self._update(
-                page, source, lambda shown=histories: self._view_of_case(shown), summary
-            )
+            yield self._update(page, source, partial(self._view_of_case, histories), summary)
 
     def _update(
         self,

@@ -23,7 +23,7 @@ from torchmark.report.view import (
     View,
     data_table,
 )
-from torchmark.report.views.common import fact_table, measured_cell, title_of
+from torchmark.report.views.common import fact_table, measured_cell
 
 _FEWEST = 2
 
@@ -58,7 +58,7 @@ def _part(run: Run, view: View, number: int) -> list[Section]:
     """The sections of one run, under its name and with ids of their own."""
     first = Section(
         id=f"run-{number}",
-        title=view.title or title_of(run, run.kind.value.capitalize()),
+        title=view.title if _short(run) in view.title else f"{_short(run)}: {view.title}",
         paragraphs=(view.summary, *view.lead, *(f"Note: {note}" for note in view.notes)),
     )
     settings = Section("settings", "Settings", table=_settings(view), is_folded=True)

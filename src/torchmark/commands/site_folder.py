@@ -96,11 +96,15 @@ def _find_pages(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def write_file(folder: Path, name: str, content: bytes) -> None:
-    """Write a file of the site completely or not at all."""
+    """Write a file of the site completely or not at all.
+
+    It is not flushed to disk, which would take longer than making it. A page that a power failure
+    left empty has no digest, so the next publish writes it again.
+    """
     file = folder / name
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, content)
+        write_whole(file, content, is_durable=False)
     except OSError as error:
         raise OutputFileError(
             f"{file} cannot be written: {error.strerror}; free some space, or name another "

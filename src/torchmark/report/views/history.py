@@ -208,7 +208,7 @@ def chart_history(history: History, chart_id: str) -> Chart:
     """A line over the runs with the level of each segment, and a rule at each change."""
     series, changes = history.series, history.changes
     values = [
-        _chart_value(at, series.points[at], segment.level, series.quantity)
+        _chart_value(at, series.points[at], segment.level)
         for segment in changes.segments
         for at in range(segment.start, segment.stop)
     ]
@@ -233,6 +233,13 @@ _AXES = {
     Quantity.MEMORY: "format(datum.value, '~s') + 'B'",
 }
 """Vega's expressions for the labels of an axis."""
+
+_TOLD = {
+    Quantity.TIME: "format(datum.value, '.4s') + 's'",
+    Quantity.INSTRUCTIONS: "format(datum.value, ',~r')",
+    Quantity.MEMORY: "format(datum.value, '.4~s') + 'B'",
+}
+"""Vega's expressions for the figure in a tooltip; as text in the data, they would be most of it."""
 
 _ZOOM = {
     "name": "zoom",
@@ -285,6 +292,7 @@ def _layers(quantity: Quantity, changes: Sequence[ChangePoint]) -> list[dict[str
         },
         {
             "params": [_ZOOM],
+            "transform": [{"calculate": _TOLD[quantity], "as": "measured"}],
             "mark": {"type": "point", "color": "var(--plot-1)", "clip": True},
             "encoding": {
                 "x": x,
@@ -309,7 +317,7 @@ def figure_text(quantity: Quantity, value: float) -> str:
     return f"{value:,.0f} B"
 
 
-def _chart_value(at: int, point: Point, level: float, quantity: Quantity) -> dict[str, Value]:
+def _chart_value(at: int, point: Point, level: float) -> dict[str, Value]:
     origin = point.origin
     return {
         "at": at + 1,
@@ -320,7 +328,6 @@ def _chart_value(at: int, point: Point, level: float, quantity: Quantity) -> dic
         "run": origin.run,
         "date": origin.when[:16].replace("T", " "),
         "commit": (origin.commit or "")[:10],
-        "measured": figure_text(quantity, point.value),
     }
 
 

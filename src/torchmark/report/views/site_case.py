@@ -55,7 +55,7 @@ _MOST_FUNCTIONS = 40
 _BINS = 40
 """Bars in the distribution of samples."""
 
-_MOST_POINTS = 50
+_MOST_POINTS = 25
 """Runs in the table of a case, the newest; the data of the chart have all."""
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 from playwright.sync_api import Page, sync_playwright
 
 from tests import histories, records
@@ -56,13 +57,14 @@ def make_site(folder: Path) -> Path:
         for at, case in enumerate(CASES)
     }
     counts = {
-        case: [8_000 + 900 * at] * 61 + [8_000 + 900 * at + 132 * (case is SLOWER)] * (RUNS - 61)
+        case: [100 * (8_000 + 900 * at)] * 61
+        + [100 * (8_000 + 900 * at + 132 * (case is SLOWER))] * (RUNS - 61)
         for at, case in enumerate(CASES)
     }
     place = folder / "marks.db"
     with open_store(place) as store:
-        for run in histories.runs_of(times, counts, machine=histories.MACHINE):
-            store.create(run)
+        for run in histories.runs_of(times, counts):
+            store.create(msgspec.structs.replace(run, settings={"suites": ["operators"]}))
     commits = "https://example.org/pytorch/commit/{commit}"
     publish(folder / "site", store=place, title="Operators", commit_url=commits)
     return folder / "site"

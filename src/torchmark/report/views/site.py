@@ -307,7 +307,7 @@ def _change_table(changes: Sequence[ListedChange], links: Links) -> Table:
         field("change", change_cell, Kind.CHANGE, "With its 95 % interval"),
         field("fate", lambda each: each.fate.value),
         field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
-        field("first run", lambda each: Cell(each.run, href=links.run(each.run)), Kind.NAME),
+        field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
         field("machine", lambda each: each.machine),
     ]
     return make_table(changes, fields)

@@ -273,10 +273,11 @@ def changes_page(changes: Iterable[ListedChange], links: Links) -> View:
         "Improvements": [e for e in changes if e.fate is not Fate.PASSED and e.change <= 0],
         "Passed": [e for e in changes if e.fate is Fate.PASSED],
     }
-    counts = [f"{len(each)} {name.lower()}" for name, each in parts.items()]
+    regressions, improvements, passed = map(len, parts.values())
     return View(
         title="Changes",
-        summary=f"{', '.join(counts)}.",
+        summary=f"{number_text(regressions, 'regression')}, "
+        f"{number_text(improvements, 'improvement')}, {passed:,} passed.",
         sections=tuple(
             Section(
                 id=name.lower(),
@@ -308,8 +309,9 @@ def _change_table(changes: Sequence[ListedChange], links: Links) -> Table:
         field("fate", lambda each: each.fate.value),
         field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
         field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
-        field("machine", lambda each: each.machine),
     ]
+    if len({each.machine for each in changes}) > 1:
+        fields.append(field("machine", lambda each: each.machine))
     return make_table(changes, fields)
 
 

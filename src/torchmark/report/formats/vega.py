@@ -150,7 +150,10 @@ def _printable(node: Any) -> Any:
     if isinstance(node, float | int):  # most values of a long series; `Mapping` is slow to check
         return node
     if isinstance(node, Mapping):
-        return {name: _printable(value) for name, value in node.items()}
+        return {
+            name: value if type(value) is float or type(value) is int else _printable(value)
+            for name, value in node.items()
+        }
     return [_printable(value) for value in node] if isinstance(node, list | tuple) else node
 
 

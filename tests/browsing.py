@@ -55,19 +55,22 @@ def browser() -> Iterator[Browser]:
 def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
     """Opens a file in a page 1280 pixels wide, and fails in the end if there were complaints.
 
-    Options are those of a context of playwright, such as `java_script_enabled=False`.
+    Or the address of a server on this machine, which may be asked for everything then. Options are
+    those of a context of playwright, such as `java_script_enabled=False`.
     """
     visits: list[Visit] = []
     contexts = []
 
-    def opened(file: Path, **options: Any) -> Visit:
+    def opened(file: Path | str, **options: Any) -> Visit:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         visit = Visit(context.new_page())
         visit.page.set_default_timeout(120_000)  # milliseconds; for a page that hangs
         visits.append(visit)
-        _listen(visit)
-        visit.page.goto(file.resolve().as_uri())
+        address = file if isinstance(file, str) else file.resolve().as_uri()
+        server = address.rpartition("/")[0] + "/"
+        _listen(visit, _HARMLESS if not isinstance(file, str) else (*_HARMLESS, server))
+        visit.page.goto(address)
         return visit
 
     yield opened
@@ -76,13 +79,13 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
     assert [visit.complaints for visit in visits if visit.complaints] == []
 
 
-def _listen(visit: Visit) -> None:
+def _listen(visit: Visit, harmless: tuple[str, ...]) -> None:
     def asked(request: Request) -> None:
-        if not request.url.startswith(_HARMLESS):
+        if not request.url.startswith(harmless):
             visit.complaints.append(f"request: {request.url}")
 
     def answered(route: Route) -> None:
-        if route.request.url.startswith(_HARMLESS):
+        if route.request.url.startswith(harmless):
             route.continue_()
         else:
             route.abort()

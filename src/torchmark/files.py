@@ -80,14 +80,17 @@ def make_folder(folder: Path) -> Path:
     return folder
 
 
-def write_whole(file: Path, content: bytes, *, mode: int = 0o666) -> None:
-    """Write the file atomically; `mode` is used if the file is new."""
-    with replacing(file, mode=mode) as part, part.open("ab") as stream:
+def write_whole(file: Path, content: bytes, *, mode: int = 0o666, is_durable: bool = True) -> None:
+    """Write the file atomically; `mode` is used if the file is new.
+
+    A file that can be made again need not be durable: it may be empty after a power failure.
+    """
+    with replacing(file, mode=mode, is_durable=is_durable) as part, part.open("ab") as stream:
         stream.write(content)
 
 
 @contextmanager
-def replacing(file: Path, *, mode: int = 0o666) -> Iterator[Path]:
+def replacing(file: Path, *, mode: int = 0o666, is_durable: bool = True) -> Iterator[Path]:
     """A path to append to, in the same folder; at the end of the block it replaces the file.
 
     Permissions and owner of an existing file are kept, and so is a link to it. After an exception
@@ -107,7 +110,8 @@ def replacing(file: Path, *, mode: int = 0o666) -> Iterator[Path]:
             with contextlib.suppress(FileNotFoundError):
                 _copy_permissions(target, descriptor)
             yield part
-            os.fsync(descriptor)  # some disks report only now that they are full
+            if is_durable:
+                os.fsync(descriptor)  # some disks report only now that they are full
         finally:
             os.close(descriptor)
         part.replace(target)

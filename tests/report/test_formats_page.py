@@ -10,15 +10,13 @@ import pytest
 from tests.engine.zygote_cases import wait_until
 from tests.report import made_up_views
 from torchmark.report.formats import html, vega
-from torchmark.report.view import Cell, FactTable, Picture, Section
+from torchmark.report.view import Cell, FactTable, Picture, Section, View, data_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from playwright.sync_api import Page
-
-    from torchmark.report.view import View
 
     Opened = Callable[..., Page]
 
@@ -303,3 +301,11 @@ def test_long_facts_fold_and_a_hint_is_written_once(opened: Opened) -> None:
 def test_every_id_occurs_once() -> None:
     found = re.findall(r'\sid="([^"]*)"', html.render(made_up_views.view()))
     assert len(found) == len(set(found))
+
+
+def test_an_escape_sequence_cannot_begin_in_one_text_and_end_in_another() -> None:
+    first = Section("first", "one \x1b]", paragraphs=("between",))
+    last = Section("last", "two \x07", paragraphs=("behind",))
+    page = html.render(View(title="t", summary="", sections=(first, last), data=data_table((), ())))
+    assert "<p>between</p>" in page
+    assert "\x1b" not in page

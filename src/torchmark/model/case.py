@@ -11,6 +11,7 @@ import hashlib
 import json
 import textwrap
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -105,20 +106,7 @@ class Case:
     @property
     def id(self) -> str:
         """Sixteen hexadecimal digits: a hash of the labels and the code."""
-        return digest(
-            {
-                "label": self.label,
-                "stmt": self.stmt,
-                "setup": self.setup,
-                "global_setup": self.global_setup,
-                "language": self.language.name,
-                "runtime": self.runtime.value,
-                "autograd": self.autograd.value,
-                "num_threads": self.num_threads,
-                "params": self.params,
-                "model": self.model.source if self.model else None,
-            }
-        )
+        return _id_of(self)
 
     @property
     def title(self) -> str:
@@ -144,6 +132,25 @@ class Case:
         facts += [f"{name}={value}" for name, value in self.params]
         facts += [f"{self.num_threads} threads"] if self.num_threads > 1 else []
         return tuple(facts)
+
+
+@lru_cache(maxsize=10_000)
+def _id_of(case: Case) -> str:
+    """Kept, because a check of a thousand cases asks for each of them eight times."""
+    return digest(
+        {
+            "label": case.label,
+            "stmt": case.stmt,
+            "setup": case.setup,
+            "global_setup": case.global_setup,
+            "language": case.language.name,
+            "runtime": case.runtime.value,
+            "autograd": case.autograd.value,
+            "num_threads": case.num_threads,
+            "params": case.params,
+            "model": case.model.source if case.model else None,
+        }
+    )
 
 
 @dataclass(frozen=True, repr=False)

@@ -62,15 +62,15 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     suite: str
     environment: Environment
 
-    @property
+    @cached_property
     def commit(self) -> str | None:
         return self._fact_text("git", "commit")
 
-    @property
+    @cached_property
     def branch(self) -> str | None:
         return self._fact_text("git", "branch")
 
-    @property
+    @cached_property
     def committed(self) -> str | None:
         """The date of the commit in UTC, as ISO 8601; None outside of git."""
         return comparable_time(self._fact_text("git", "committed") or "") or None

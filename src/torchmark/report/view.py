@@ -21,6 +21,9 @@ class Kind(enum.Enum):
 
     TEXT = "text"
     CODE = "code"
+    NAME = "name"
+    """Short text that pages do not wrap: a date, the id of a run."""
+
     SECONDS = "seconds"
     INTEGER = "integer"
     NUMBER = "number"
@@ -245,6 +248,9 @@ class View:
 
     sections: tuple[Section, ...] = ()
     """The sections; those without content are dropped."""
+
+    search: str = ""
+    """The name of a field that filters all tables of a page; empty if each has its own filter."""
 
     environments: FactTable | None = None
     """Shown in pages and Markdown only; text has the lead."""

@@ -25,6 +25,7 @@ def figures_of(result: Result) -> Figures:
     if time is None:
         return given
     low, high = time.interval or (None, None)
+    low = None if low is None else max(0.0, low)  # that of few samples may reach below zero
     return Figures(
         value=_finite(time.median), low=_finite(low), high=_finite(high), memory=given.memory
     )

@@ -29,8 +29,13 @@ _AT_ONCE = 400
 _SMALLEST, _LARGEST = 1e-30, 1e30
 """No time, count or size is beyond these, so sums and logarithms of them are finite."""
 
-_METRICS = {Quantity.TIME: Metric.TIME, Quantity.INSTRUCTIONS: Metric.INSTRUCTIONS}
-"""The metric whose results have the quantity as their main figure."""
+_MAIN = {
+    Metric.TIME.value: Quantity.TIME,
+    Metric.INSTRUCTIONS.value: Quantity.INSTRUCTIONS,
+}
+"""The main figure of the results of a metric."""
+
+_TIME = Metric.TIME.value
 
 
 UNREADABLE = (ValueError, TypeError, RecursionError)
@@ -116,27 +121,37 @@ def read_series(
     """The series of these cases in these runs, by name; None means all cases or quantities."""
     wanted = set(Quantity) if quantities is None else set(quantities)
     ranks = {origin.run: rank for rank, origin in enumerate(origins)}
-    points: dict[tuple[str, Quantity, str], list[tuple[int, Point]]] = {}
-    for row in _rows(connection, list(ranks), case_ids):
-        rank = ranks.get(row.run_id)
-        if rank is None or not isinstance(row.case_id, str):
+    points: dict[tuple[str, str, str], list[tuple[int, Point]]] = {}
+    names = {metric: quantity.value for metric, quantity in _MAIN.items() if quantity in wanted}
+    has_memory = Quantity.MEMORY in wanted
+    # A store has millions of rows: this loop looks at each of them once, and at no enum.
+    for run_id, case_id, metric, value, low, high, memory in _rows(connection, [*ranks], case_ids):
+        rank = ranks.get(run_id)
+        if rank is None or not isinstance(case_id, str):
             continue
-        if not _are_figures(row):
+        is_time = metric == _TIME
+        is_zero = is_time and 0 in (value, high)  # a time is never zero
+        if is_zero or not _are_figures(value, low, high, memory):
             tell_once(
                 damage,
-                f"the {row.metric} of case {row.case_id!r} in run {row.run_id} is not in the "
-                "history: its figures are not numbers; `torchmark show` reads what was measured",
+                f"the {metric} of case {case_id!r} in run {run_id} is not in the history: its "
+                "figures are not numbers; `torchmark show` reads what was measured",
             )
             continue
         origin = origins[rank]
-        for quantity, point in _points(row, origin, wanted):
-            points.setdefault((row.case_id, quantity, origin.machine), []).append((rank, point))
+        if value is not None and metric in names:
+            point = Point(origin=origin, value=value, low=low, high=high)
+            points.setdefault((case_id, names[metric], origin.machine), []).append((rank, point))
+        if memory is not None and has_memory and is_time:
+            point = Point(origin=origin, value=memory)
+            key = case_id, Quantity.MEMORY.value, origin.machine
+            points.setdefault(key, []).append((rank, point))
     cases = read_cases(connection, damage, {case_id for case_id, _, _ in points})
     found = [
         Series(
             case_id=case_id,
             case=cases[case_id],
-            quantity=quantity,
+            quantity=Quantity(quantity),
             machine=machine,
             points=tuple(point for _, point in sorted(ranked, key=lambda each: each[0])),
         )
@@ -149,26 +164,14 @@ def read_series(
     )
 
 
-def _points(row: Any, origin: Origin, wanted: set[Quantity]) -> Iterator[tuple[Quantity, Point]]:
-    for quantity, metric in _METRICS.items():
-        if quantity in wanted and row.metric == metric.value and row.value is not None:
-            ends = (row.low, row.high) if quantity is Quantity.TIME else (None, None)
-            yield quantity, Point(origin=origin, value=row.value, low=ends[0], high=ends[1])
-    is_time = row.metric == Metric.TIME.value
-    if Quantity.MEMORY in wanted and is_time and row.memory is not None:
-        yield Quantity.MEMORY, Point(origin=origin, value=row.memory)
-
-
-def _are_figures(row: Any) -> bool:
-    """Whether a row has numbers that figures can be; SQLite stores anything in a column."""
-    columns = [each for each in (row.value, row.low, row.high, row.memory) if each is not None]
-    if not all(isinstance(each, float | int) for each in columns):
-        return False
-    # A time is never zero.
-    is_time = row.metric == Metric.TIME.value
-    return not (is_time and 0 in (row.value, row.high)) and all(
-        each == 0 or _SMALLEST <= each <= _LARGEST for each in columns
-    )
+def _are_figures(*columns: Any) -> bool:
+    """Whether these columns can be figures; SQLite stores anything in a column."""
+    for each in columns:
+        if each is None or each == 0:
+            continue
+        if not isinstance(each, float | int) or not _SMALLEST <= each <= _LARGEST:
+            return False
+    return True
 
 
 def _rows(
@@ -179,7 +182,7 @@ def _rows(
     names = ("run_id", "case_id", "metric", "value", "low", "high", "memory")
     done: Select[Any] = select(*(table.c[name] for name in names)).where(
         table.c.status == Status.DONE.value,
-        table.c.metric.in_([metric.value for metric in _METRICS.values()]),
+        table.c.metric.in_([*_MAIN]),
     )
     column, keys = (
         (table.c.run_id, run_ids) if case_ids is None else (table.c.case_id, sorted(case_ids))

@@ -133,8 +133,10 @@ class Store:
         """Messages about data that could not be read so far; each says what to do."""
 
     @property
-    def url(self) -> str:
-        """The URL with which another process opens it. Do not show it: it may have a password."""
+    def place(self) -> str:
+        """What opens it in another process. Do not show it: a URL may have a password."""
+        if self._engine.dialect.name == "sqlite":
+            return self.where
         return self._engine.url.render_as_string(hide_password=False)
 
     def __enter__(self) -> Store:

@@ -23,7 +23,7 @@ from torchmark.report.figures import (
 )
 from torchmark.report.view import Cell, Column, Kind, Mark, Row, Table
 
-_WORDS = (Kind.TEXT, Kind.CODE, Kind.VERDICT)
+_WORDS = (Kind.TEXT, Kind.CODE, Kind.NAME, Kind.VERDICT)
 _CHANGES = (Kind.RATIO, Kind.SPEEDUP, Kind.CHANGE)
 """Kinds with a value that means "no change"."""
 

@@ -145,11 +145,16 @@ def _dress(chart: Chart) -> dict[str, Any]:
 
 def _printable(node: Any) -> Any:
     """A copy without control characters, which would crash the drawing program."""
+    if isinstance(node, str):
+        return printable(node)
+    if isinstance(node, float | int):  # most values of a long series; `Mapping` is slow to check
+        return node
     if isinstance(node, Mapping):
-        return {name: _printable(value) for name, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [_printable(value) for value in node]
-    return printable(node) if isinstance(node, str) else node
+        return {
+            name: value if type(value) is float or type(value) is int else _printable(value)
+            for name, value in node.items()
+        }
+    return [_printable(value) for value in node] if isinstance(node, list | tuple) else node
 
 
 def _encodings(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -42,7 +42,12 @@ function compare(a, b, sign) {
   return sign * a.localeCompare(b, "en", { numeric: true });
 }
 
-function makeSortable(table) {
+// What is searched and sorted belongs to this entry of the browser's history: going back shows it again.
+function keep(name, value) {
+  try { history.replaceState({ ...history.state, [name]: value }, ""); } catch { /* not kept */ }
+}
+
+function makeSortable(table, place) {
   const body = table.tBodies[0];
   const original = [...body.rows];
   const heads = [...table.tHead.rows[0].cells];
@@ -56,36 +61,42 @@ function makeSortable(table) {
     button.addEventListener("click", () => {
       const next = { none: "ascending", ascending: "descending", descending: "none" };
       const order = next[head.getAttribute("aria-sort")];
-      heads.forEach((each) => each.setAttribute("aria-sort", "none"));
-      head.setAttribute("aria-sort", order);
-      table.classList.toggle("is-flat", order !== "none");
-      if (order === "none") return body.append(...original);
-      const sign = order === "ascending" ? 1 : -1;
-      const keyed = cases.map((each) => ({ ...each, key: keyOf(each.row, column) }));
-      keyed.sort((a, b) => compare(a.key, b.key, sign));
-      body.append(...keyed.flatMap(({ row, more }) => (more ? [row, more] : [row])));
+      sort(column, order);
+      keep(`sort ${place}`, [column, order]);
     });
   });
+  const [column, order] = history.state?.[`sort ${place}`] ?? [];
+  if (heads[column]) sort(column, order);
+
+  function sort(column, order) {
+    heads.forEach((each, at) => each.setAttribute("aria-sort", at === column ? order : "none"));
+    table.classList.toggle("is-flat", order !== "none");
+    if (order === "none") return body.append(...original);
+    const sign = order === "ascending" ? 1 : -1;
+    const keyed = cases.map((each) => ({ ...each, key: keyOf(each.row, column) }));
+    keyed.sort((a, b) => compare(a.key, b.key, sign));
+    body.append(...keyed.flatMap(({ row, more }) => (more ? [row, more] : [row])));
+  }
 }
 
-function makeFilter(holder) {
-  const table = holder.querySelector("table");
-  const cases = casesOf(table.tBodies[0]);
+// A field that filters the rows of some tables; it is put into `place`.
+function makeFilter(tables, place, name, label) {
+  const cases = tables.flatMap((table) => casesOf(table.tBodies[0]));
   if (cases.length < 6) return;
   const words = ({ row }) => [...row.cells].filter((cell) => !cell.matches(".figure"));
   const texts = cases.map((each) => words(each).map((cell) => cell.textContent).join(" ").toLowerCase());
-  const groups = [...table.querySelectorAll("tr.group")];
+  const groups = tables.flatMap((table) => [...table.querySelectorAll("tr.group")]);
   const tools = document.createElement("div");
   tools.className = "tools";
   const search = document.createElement("input");
   search.type = "search";
-  search.placeholder = "Filter rows";
-  search.setAttribute("aria-label", `Filter the rows of ${table.caption.textContent}`);
+  search.placeholder = label;
+  search.setAttribute("aria-label", name);
   const shown = document.createElement("span");
   shown.setAttribute("role", "status");
   tools.append(search);
   let loud = null;
-  if (holder.dataset.quiet !== undefined) {
+  if (place.dataset.quiet !== undefined) {
     const label = document.createElement("label");
     loud = document.createElement("input");
     loud.type = "checkbox";
@@ -94,8 +105,14 @@ function makeFilter(holder) {
     tools.append(label);
   }
   tools.append(shown);
-  holder.prepend(tools);
-  search.addEventListener("input", filter);
+  if (place.matches("header")) place.append(tools);
+  else place.prepend(tools);
+  search.addEventListener("input", () => {
+    filter();
+    keep(`search ${name}`, search.value);
+  });
+  search.value = history.state?.[`search ${name}`] ?? "";
+  if (search.value) filter();
 
   function filter() {
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -111,13 +128,32 @@ function makeFilter(holder) {
       while (next && !next.matches(".group, .case:not([data-is-hidden])")) next = next.nextElementSibling;
       group.toggleAttribute("data-is-hidden", !next || next.matches(".group"));
     }
+    // If the field is for the whole page, sections without a row that matches are hidden.
+    for (const table of place.matches("header") ? tables : []) {
+      const isEmpty = !table.querySelector("tr.case:not([data-is-hidden])");
+      table.closest("section").toggleAttribute("data-is-hidden", isEmpty);
+    }
     shown.textContent = count < cases.length ? `${count} of ${cases.length} rows` : "";
   }
 }
 
-for (const holder of document.querySelectorAll("div.table")) {
-  makeSortable(holder.querySelector("table"));
-  makeFilter(holder);
+{
+  const holders = [...document.querySelectorAll("div.table")];
+  const tables = holders.map((holder) => holder.querySelector("table"));
+  const { search } = document.getElementById("main").dataset;
+  if (search) makeFilter(tables, document.querySelector("header"), search, search);
+  else {
+    holders.forEach((holder, at) => {
+      makeFilter([tables[at]], holder, `Filter the rows of ${tables[at].caption.textContent}`, "Filter rows");
+    });
+  }
+  tables.forEach(makeSortable);
+}
+
+{ // Whoever follows a link and comes back finds long tables where they were.
+  const boxes = [...document.querySelectorAll(".box")];
+  addEventListener("click", () => keep("boxes", boxes.map((box) => box.scrollTop)), true);
+  boxes.forEach((box, at) => { box.scrollTop = history.state?.boxes?.[at] ?? 0; });
 }
 
 { // A link to a row shows the row, even if it is filtered out or folded.

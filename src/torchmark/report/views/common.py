@@ -60,7 +60,7 @@ def frame_view(
         summary=summary,
         warnings=warning_texts(results_in_order(run)),
         notes=run.notes,
-        sections=(*sections, failure_section(run), _skip_section(run)),
+        sections=(*sections, failure_section(run), skip_section(run)),
         environments=fact_table(run.environments),
         settings=setting_facts(run.settings),
         data=data,
@@ -327,7 +327,7 @@ def _outputs(results: Sequence[Result]) -> tuple[Detail, ...]:
     return (*outputs, *code_details(first.case))
 
 
-def _skip_section(run: Run) -> Section:
+def skip_section(run: Run) -> Section:
     """Skipped cases, one line for each reason."""
     skipped = [each for each in results_in_order(run) if each.status is Status.SKIPPED]
     by_reason = collect((first_line(each.reason), each.case.title) for each in skipped)

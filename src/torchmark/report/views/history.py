@@ -11,7 +11,14 @@ from torchmark.analyse.change_points import Fate
 from torchmark.analyse.history import EXACT, HistoricChange, History, shared_changes
 from torchmark.model.series import Origin, Point, Quantity
 from torchmark.model.units import collect
-from torchmark.report.figures import change_text, cut_line, number_text, sparkline
+from torchmark.report.figures import (
+    change_text,
+    cut_line,
+    instructions_text,
+    number_text,
+    seconds_text,
+    sparkline,
+)
 from torchmark.report.names import group_of, name_in_group
 from torchmark.report.view import (
     Cell,
@@ -37,13 +44,14 @@ from torchmark.report.views.between import (
     short_commit,
     span_text,
 )
+from torchmark.report.views.charts import SECONDS_LABEL
 
 KINDS = {
     Quantity.TIME: Kind.SECONDS,
     Quantity.INSTRUCTIONS: Kind.INSTRUCTIONS,
     Quantity.MEMORY: Kind.BYTES,
 }
-_TITLES = {
+TITLES = {
     Quantity.TIME: "Time of one run",
     Quantity.INSTRUCTIONS: "Instructions of one run",
     Quantity.MEMORY: "Peak memory of one run",
@@ -89,17 +97,18 @@ def _section(
     fields: list[Field[History]] = [
         field("case", lambda each: name_in_group(each.series.case)),
         field("trend", lambda each: sparkline(each.series.values, _BARS), Kind.CODE),
-        field("latest", lambda each: _point_cell(each.latest), KINDS[quantity]),
+        field("latest", lambda each: point_cell(each.latest), KINDS[quantity]),
         field("last change", _last_change, Kind.CHANGE),
     ]
     return Section(
         id=section_id,
-        title=f"{_TITLES[quantity]} · {machine}",
+        title=f"{TITLES[quantity]} · {machine}",
         table=make_table(histories, fields, partial(_row, known=known)),
     )
 
 
-def _point_cell(point: Point) -> Cell:
+def point_cell(point: Point) -> Cell:
+    """A figure with its interval."""
     interval = None if point.low is None or point.high is None else (point.low, point.high)
     return Cell(point.value, interval=interval)
 
@@ -123,7 +132,6 @@ def _row(history: History, known: Distances) -> Row:
         lines.append(f"… {number_text(len(listed) - _MOST_LISTED, 'earlier change')}: see --json")
     return Row(
         group=group_of(history.series.case),
-        id=history.series.case_id,
         details=(Detail(lines=tuple(lines)),),
     )
 
@@ -192,69 +200,116 @@ def _chart_section(number: int, history: History) -> Section:
 def chart_history(history: History, chart_id: str) -> Chart:
     """A line over the runs with the level of each segment, and a rule at each change."""
     series, changes = history.series, history.changes
-    levels = {
-        index: segment.level
+    values = [
+        _chart_value(at, series.points[at], segment.level)
         for segment in changes.segments
-        for index in range(segment.start, segment.stop)
-    }
-    by_index = {each.index: each for each in changes.points}
-    values = [_chart_value(at, point, levels[at]) for at, point in enumerate(series.points)]
-    rules = [
-        {"at": index + 0.5, "change": change_text(each.change), "fate": each.fate.value}
-        for index, each in by_index.items()
+        for at in range(segment.start, segment.stop)
     ]
-    x = {
-        "type": "quantitative",
-        **run_axis([point.origin for point in series.points]),
-        "scale": {"nice": False, "zero": False, "padding": 8},
-    }
-    y = {"type": "quantitative", "scale": {"zero": False}, "title": series.quantity.value}
-    tooltip = [
-        {"field": name, "type": "nominal"}
-        for name in ("run", "date", "commit", "torch", "measured")
-    ]  # fmt: skip
-    spec: dict[str, Any] = {
-        "data": {"values": values},
-        "height": 180,
-        "layer": [
-            {
-                "data": {"values": rules},
-                "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--doubt)"},
-                "encoding": {
-                    "x": {**x, "field": "at"},
-                    "tooltip": [{"field": name, "type": "nominal"} for name in ("change", "fate")],
-                },
-            },
-            {
-                "mark": {"type": "rule", "color": "var(--quiet)"},
-                "encoding": {
-                    "x": {**x, "field": "at"},
-                    "y": {**y, "field": "low"},
-                    "y2": {"field": "high"},
-                },
-            },
-            {
-                "mark": {"type": "line", "interpolate": "step", "color": "var(--plot-2)"},
-                "encoding": {"x": {**x, "field": "at"}, "y": {**y, "field": "level"}},
-            },
-            {
-                "mark": {"type": "point", "color": "var(--plot-1)", "filled": True},
-                "encoding": {
-                    "x": {**x, "field": "at"},
-                    "y": {**y, "field": "value"},
-                    "tooltip": tooltip,
-                },
-            },
-        ],
-    }
-    what = [f"{change_text(each.change)} at run {index + 1}" for index, each in by_index.items()]
+    what = [f"{change_text(each.change)} at run {each.index + 1}" for each in changes.points]
     return Chart(
         id=chart_id,
-        title=f"{series.quantity.value} on {series.machine}",
+        title=series.machine,
         description=f"{len(values)} runs; changes: {', '.join(what) or 'none'}.",
-        spec=spec,
-        note="The line is the level of each segment, dashes are changes.",
+        spec={
+            "data": {"values": values},
+            "height": 220,
+            "layer": _layers(history),
+        },
+        note="The line is the level of each segment, dashed lines are changes. Ctrl + wheel zooms, "
+        "dragging moves, a double click shows all runs again.",
     )
+
+
+_AXES = {
+    Quantity.TIME: SECONDS_LABEL,
+    Quantity.INSTRUCTIONS: "format(datum.value, datum.value < 1e6 ? ',~r' : '~s')",
+    Quantity.MEMORY: "format(datum.value, '~s') + 'B'",
+}
+"""Vega's expressions for the labels of an axis."""
+
+_TOLD = {
+    Quantity.TIME: "format(datum.value, '.4s') + 's'",
+    Quantity.INSTRUCTIONS: "format(datum.value, ',~r')",
+    Quantity.MEMORY: "format(datum.value, '.4~s') + 'B'",
+}
+"""Vega's expressions for the figure in a tooltip; as text in the data, they would be most of it."""
+
+_ZOOM = {
+    "name": "zoom",
+    "select": {
+        "type": "interval",
+        "encodings": ["x"],
+        # A wheel alone scrolls the page, and so does a finger.
+        "zoom": "wheel![event.ctrlKey]",
+        "translate": "[mousedown, window:mouseup] > window:mousemove!",
+    },
+    "bind": "scales",
+}
+
+
+def _layers(history: History) -> list[dict[str, Any]]:
+    """Rules at the changes; intervals, levels and points of the runs."""
+    quantity, changes = history.series.quantity, history.changes.points
+    named = run_axis([point.origin for point in history.series.points])
+    x = {
+        "field": "at",
+        "type": "quantitative",
+        **named,
+        "axis": {**named["axis"], "grid": False},
+        "scale": {"nice": False, "zero": False, "padding": 8},
+    }
+    y = {
+        "type": "quantitative",
+        "title": None,
+        "scale": {"zero": False, "padding": 10},
+        "axis": {"labelExpr": _AXES[quantity]},
+    }
+    rules = [
+        {"at": each.index + 0.5, "change": change_text(each.change), "fate": each.fate.value}
+        for each in changes
+    ]
+    dashes = {"type": "rule", "strokeDash": [4, 3], "color": "var(--doubt)", "clip": True}
+    bars = {"type": "rule", "color": "var(--quiet)", "opacity": 0.5, "clip": True}
+    levels = {"type": "line", "interpolate": "step", "color": "var(--plot-2)", "clip": True}
+    return [
+        {
+            "data": {"values": rules},
+            "mark": dashes,
+            "encoding": {"x": x, "tooltip": _told("change", "fate")},
+        },
+        {
+            "mark": {**bars, "tooltip": False},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {
+            "mark": {**levels, "tooltip": False},
+            "encoding": {"x": x, "y": {**y, "field": "level"}},
+        },
+        {
+            "params": [_ZOOM],
+            "transform": [{"calculate": _TOLD[quantity], "as": "measured"}],
+            "mark": {"type": "point", "color": "var(--plot-1)", "clip": True},
+            "encoding": {
+                "x": x,
+                "y": {**y, "field": "value"},
+                "tooltip": _told("run", "date", "commit", "torch", "measured"),
+            },
+        },
+    ]
+
+
+def _told(*names: str) -> list[dict[str, str]]:
+    """The lines of a tooltip."""
+    return [{"field": name, "type": "nominal"} for name in names]
+
+
+def figure_text(quantity: Quantity, value: float) -> str:
+    """The figure with its unit, if it has one."""
+    if quantity is Quantity.TIME:
+        return seconds_text(value)
+    if quantity is Quantity.INSTRUCTIONS:
+        return instructions_text(value)
+    return f"{value:,.0f} B"
 
 
 def _chart_value(at: int, point: Point, level: float) -> dict[str, Value]:
@@ -269,7 +324,6 @@ def _chart_value(at: int, point: Point, level: float) -> dict[str, Value]:
         "date": origin.when[:16].replace("T", " "),
         "commit": short_commit(origin.commit or ""),
         "torch": cut_line(origin.torch or "", LONGEST_FACT),
-        "measured": f"{point.value:.5g}",
     }
 
 

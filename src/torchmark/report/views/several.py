@@ -23,7 +23,7 @@ from torchmark.report.view import (
     View,
     data_table,
 )
-from torchmark.report.views.common import fact_table, measured_cell, title_of
+from torchmark.report.views.common import fact_table, measured_cell
 
 _FEWEST = 2
 
@@ -58,33 +58,46 @@ def _part(run: Run, view: View, number: int) -> list[Section]:
     """The sections of one run, under its name and with ids of their own."""
     first = Section(
         id=f"run-{number}",
-        title=view.title or title_of(run, run.kind.value.capitalize()),
+        title=view.title if _short(run) in view.title else f"{_short(run)}: {view.title}",
         paragraphs=(view.summary, *view.lead, *(f"Note: {note}" for note in view.notes)),
     )
-    return [first, *(_renamed(section, number) for section in view.sections)]
+    settings = Section("settings", "Settings", table=_settings(view), is_folded=True)
+    return [first, *(_renamed(each, f"run-{number}-") for each in (*view.sections, settings))]
 
 
-def _renamed(section: Section, number: int) -> Section:
+def _settings(view: View) -> Table | None:
+    rows = tuple(Row(cells=(Cell(name), Cell(value))) for name, value in view.settings)
+    return Table(columns=(Column("setting"), Column("value")), rows=rows) if rows else None
+
+
+def _renamed(section: Section, prefix: str) -> Section:
     """The section with ids that are unique on the page; its links lead to them."""
-    prefix = f"run-{number}-"
-
-    def rename_cell(cell: Cell) -> Cell:
-        return replace(cell, link=f"{prefix}{cell.link}") if cell.link else cell
-
-    def rename_row(row: Row) -> Row:
-        return replace(
-            row,
-            id=f"{prefix}{row.id}" if row.id else "",
-            cells=tuple(map(rename_cell, row.cells)),
-        )
-
     table, chart = section.table, section.chart
     return replace(
         section,
         id=f"{prefix}{section.id}",
-        table=replace(table, rows=tuple(map(rename_row, table.rows))) if table else None,
+        table=_renamed_table(table, prefix) if table else None,
         chart=replace(chart, id=f"{prefix}{chart.id}") if chart else None,
     )
+
+
+def _renamed_table(table: Table, prefix: str) -> Table:
+    rows = tuple(
+        replace(
+            row,
+            id=f"{prefix}{row.id}" if row.id else "",
+            cells=tuple(
+                replace(cell, link=f"{prefix}{cell.link}") if cell.link else cell
+                for cell in row.cells
+            ),
+            details=tuple(
+                replace(each, table=_renamed_table(each.table, prefix)) if each.table else each
+                for each in row.details
+            ),
+        )
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
 
 
 def _common(runs: Sequence[Run]) -> list[Section]:

@@ -1,45 +1,32 @@
-"""The views of the pages of a site: overview, changes, runs, a page for each case and each run.
+"""The views of a site: overview, changes, runs, and the page of each run.
+
+`site_case` has the page of a case, `site_feed` the feed.
 
 Nothing here depends on the time at which the site is made, so the same store gives the same bytes.
 """
 
 from __future__ import annotations
 
-import html
 import re
-import urllib.parse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from torchmark.analyse.change_points import Fate
-from torchmark.analyse.estimates import time_of
 from torchmark.analyse.history import HistoricChange, History
 from torchmark.model.case import Case, digest
-from torchmark.model.result import Counts, Result, Timing
-from torchmark.model.run import RunKind, RunSummary
-from torchmark.model.series import Origin, Quantity
+from torchmark.model.run import Run, RunKind, RunSummary
+from torchmark.model.series import Quantity, Series
 from torchmark.model.units import collect
-from torchmark.printable import printable
-from torchmark.report.figures import (
-    change_text,
-    environment_line,
-    instructions_text,
-    number_text,
-    seconds_text,
-    short_seconds_text,
-)
+from torchmark.report.figures import environment_line, number_text
 from torchmark.report.names import group_of, name_in_group
 from torchmark.report.view import (
     Cell,
-    Chart,
     Column,
     Field,
     Kind,
     Mark,
-    Picture,
     Row,
     Section,
     Table,
@@ -48,18 +35,14 @@ from torchmark.report.view import (
     field,
     make_table,
 )
-from torchmark.report.views.common import code_details, fact_table, function_cell
-from torchmark.report.views.history import KINDS, between_text, chart_history
+from torchmark.report.views.common import fact_table, failure_section, skip_section
+from torchmark.report.views.history import KINDS, between_text, point_cell
 from torchmark.report.views.trend import trend_svg
 
-MOST_FUNCTIONS = 40
-"""Functions in the table of counts, the largest first."""
+_OF_STATEMENTS = (RunKind.TIME, RunKind.COUNT)
+"""Runs that have a statement instead of a suite."""
 
-_BINS = 40
-"""Bars in the distribution of samples."""
-
-_MOST_IN_FEED = 50
-_NOTHING = data_table((), ())
+NOTHING = data_table((), ())
 """Pages of a site are not exported as CSV."""
 
 
@@ -108,6 +91,8 @@ class CaseSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     case: Case
     suite: str
+    """The suites of its newest run; empty for a statement that belongs to none."""
+
     latest: tuple[Latest, ...]
     changes: tuple[ListedChange, ...]
 
@@ -154,9 +139,9 @@ def summarise(case: Case, histories: Sequence[History]) -> CaseSummary:
     newest = max((each.latest.origin for each in histories), key=lambda each: each.place)
     return CaseSummary(
         case=case,
-        suite=newest.suite,
+        suite="" if newest.kind in _OF_STATEMENTS else newest.suite,
         latest=tuple(_latest(each) for each in histories),
-        changes=tuple(_listed(each, change) for each in histories for change in each.listed),
+        changes=tuple(list_change(each, change) for each in histories for change in each.listed),
     )
 
 
@@ -180,7 +165,7 @@ def _mark_of(change: HistoricChange | ListedChange) -> Mark:
     return Mark.BAD if size > 0 else Mark.GOOD
 
 
-def _listed(history: History, change: HistoricChange) -> ListedChange:
+def list_change(history: History, change: HistoricChange) -> ListedChange:
     found = change.found
     return ListedChange(
         case_id=history.series.case_id,
@@ -204,7 +189,7 @@ def overview(title: str, cases: Sequence[CaseSummary], runs: int, links: Links) 
     sections = [
         Section(
             id=f"suite-{number}",
-            title=suite or "Statements",
+            title=suite or "Single statements",
             table=_grid(members, links),
         )
         for number, (suite, members) in enumerate(sorted(suites.items()), 1)
@@ -212,23 +197,27 @@ def overview(title: str, cases: Sequence[CaseSummary], runs: int, links: Links) 
     changes = [change for each in cases for change in each.changes]
     lasting = [each for each in changes if each.fate is not Fate.PASSED]
     newest = max((each.when for case in cases for each in case.latest), default="")
+    what = f"{number_text(len(cases), 'case')} in {number_text(runs, 'run')}"
     return View(
         title=title,
-        summary=f"{number_text(len(cases), 'case')} in {number_text(runs, 'run')}; "
-        f"{number_text(len(lasting), 'lasting change')}."
+        summary=f"{what}; {number_text(len(lasting), 'lasting change')}."
         if cases
-        else "The store has no times or counts yet.",
-        lead=(f"newest commit or run: {_date(newest)}",) if newest else (),
+        else f"{what}: the store has no times or counts yet.",
+        lead=(f"newest commit or run: {date_text(newest)}",)
+        if newest
+        else ("`torchmark run` measures some; publish again afterwards.",),
         sections=tuple(sections),
-        data=_NOTHING,
+        search="Search all cases",
+        data=NOTHING,
     )
 
 
-def _date(when: str) -> str:
+def date_text(when: str) -> str:
+    """Date and time, without seconds and offset."""
     return when[:16].replace("T", " ")
 
 
-_SHORT = {
+SHORT = {
     Quantity.TIME: "time",
     Quantity.INSTRUCTIONS: "instructions",
     Quantity.MEMORY: "memory",
@@ -247,7 +236,7 @@ def _grid(cases: Sequence[CaseSummary], links: Links) -> Table:
 
 
 def _grid_fields(quantity: Quantity) -> list[Field[CaseSummary]]:
-    name = _SHORT[quantity]
+    name = SHORT[quantity]
 
     def latest_of(case: CaseSummary) -> Latest | None:
         """On the machines that were used last."""
@@ -276,18 +265,19 @@ def _grid_fields(quantity: Quantity) -> list[Field[CaseSummary]]:
     ]
 
 
-def changes_page(cases: Iterable[CaseSummary], links: Links) -> View:
+def changes_page(changes: Iterable[ListedChange], links: Links) -> View:
     """Regressions and improvements, the newest first, and changes that passed."""
-    changes = sort_changes(each for case in cases for each in case.changes)
+    changes = sort_changes(changes)
     parts = {
         "Regressions": [e for e in changes if e.fate is not Fate.PASSED and e.change > 0],
         "Improvements": [e for e in changes if e.fate is not Fate.PASSED and e.change <= 0],
         "Passed": [e for e in changes if e.fate is Fate.PASSED],
     }
-    counts = [f"{len(each)} {name.lower()}" for name, each in parts.items()]
+    regressions, improvements, passed = map(len, parts.values())
     return View(
         title="Changes",
-        summary=f"{', '.join(counts)}.",
+        summary=f"{number_text(regressions, 'regression')}, "
+        f"{number_text(improvements, 'improvement')}, {passed:,} passed.",
         sections=tuple(
             Section(
                 id=name.lower(),
@@ -297,7 +287,7 @@ def changes_page(cases: Iterable[CaseSummary], links: Links) -> View:
             )
             for name, each in parts.items()
         ),
-        data=_NOTHING,
+        data=NOTHING,
     )
 
 
@@ -313,211 +303,28 @@ def sort_changes(changes: Iterable[ListedChange]) -> list[ListedChange]:
 def _change_table(changes: Sequence[ListedChange], links: Links) -> Table:
     fields: list[Field[ListedChange]] = [
         field("case", lambda each: Cell(each.title, href=links.case(each.case_id))),
-        field("when", lambda each: Cell(each.when, each.when[:10])),
+        field("when", lambda each: Cell(each.when, each.when[:10]), Kind.NAME),
         field("figure", lambda each: each.quantity.value),
-        field("change", _change_cell, Kind.CHANGE, "With its 95 % interval"),
+        field("change", change_cell, Kind.CHANGE, "With its 95 % interval"),
         field("fate", lambda each: each.fate.value),
         field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
         field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
-        field("machine", lambda each: each.machine),
     ]
+    if len({each.machine for each in changes}) > 1:
+        fields.append(field("machine", lambda each: each.machine))
     return make_table(changes, fields)
 
 
-def _change_cell(each: ListedChange) -> Cell:
+def change_cell(each: ListedChange) -> Cell:
     interval = None if each.low == each.high else (each.low, each.high)
     return Cell(each.change, interval=interval, mark=_mark_of(each))
-
-
-def case_view(
-    histories: Sequence[History],
-    results: Sequence[Result],
-    links: Links,
-    pictures: Sequence[Picture] = (),
-) -> View:
-    """Everything about one case; `results` are its newest results."""
-    case = histories[0].series.case
-    newest = max((each.latest.origin for each in histories), key=lambda each: each.place)
-    told = [
-        f"{_SHORT[each.series.quantity]} {figure_text(each.series.quantity, each.latest.value)}"
-        for each in histories
-        if each.latest.origin.run == newest.run
-    ]
-    sections = [_history_section(at, each, links) for at, each in enumerate(histories, 1)]
-    return View(
-        title=case.title,
-        summary=f"{', '.join(told)}.",
-        lead=(
-            f"{newest.suite}; newest run {newest.run}, {_date(newest.started)}",
-            environment_line(newest.environment.facts),
-        ),
-        sections=(
-            *sections,
-            *(each for result in results for each in _result_sections(result)),
-            Section("flame", "Instructions by caller", pictures=tuple(pictures)),
-            _code_section(case),
-            _points_section(histories, links),
-        ),
-        environments=fact_table([newest.environment]),
-        data=_NOTHING,
-    )
-
-
-def figure_text(quantity: Quantity, value: float) -> str:
-    if quantity is Quantity.TIME:
-        return seconds_text(value)
-    if quantity is Quantity.INSTRUCTIONS:
-        return instructions_text(value)
-    return f"{value:,.0f} bytes"
-
-
-def _history_section(number: int, history: History, links: Links) -> Section:
-    series = history.series
-    listed = [_listed(history, each) for each in history.listed[::-1]]
-    return Section(
-        id=f"history-{number}",
-        title=f"{series.quantity.value.capitalize()} · {series.machine}",
-        chart=chart_history(history, f"history-{number}"),
-        table=_own_changes(listed, links) if listed else None,
-        listing=() if listed else ("no change",),
-    )
-
-
-def _own_changes(changes: Sequence[ListedChange], links: Links) -> Table:
-    fields: list[Field[ListedChange]] = [
-        field("when", lambda each: Cell(each.when, each.when[:10])),
-        field("change", _change_cell, Kind.CHANGE, "With its 95 % interval"),
-        field("fate", lambda each: each.fate.value),
-        field("between", lambda each: Cell(each.between, href=links.commit(each.commit))),
-        field("first run", lambda each: Cell(each.run, href=links.run(each.run))),
-    ]
-    return make_table(changes, fields)
-
-
-def _result_sections(result: Result) -> list[Section]:
-    if isinstance(result.payload, Timing):
-        chart = chart_samples(result)
-        return [Section("samples", "Samples of the newest run", chart=chart)] if chart else []
-    if isinstance(result.payload, Counts):
-        return [_functions(result.payload)]
-    return []
-
-
-def chart_samples(result: Result) -> Chart | None:
-    """The distribution of the samples; None if there are too few to have one."""
-    measurement, time = result.measurement, time_of(result)
-    if measurement is None or time is None or time.median <= 0:
-        return None
-    samples = sorted(measurement.times)
-    low, high = samples[0], samples[min(len(samples) - 1, int(0.99 * len(samples)))]
-    if len(samples) < 2 or high <= low:
-        return None
-    width = (high - low) / _BINS
-    counts = [0] * _BINS
-    for each in samples:
-        if each <= high:
-            counts[min(int((each - low) / width), _BINS - 1)] += 1
-    values = [
-        {
-            "from": low + at * width,
-            "to": low + (at + 1) * width,
-            "samples": count,
-            "time": short_seconds_text(low + (at + 0.5) * width),
-        }
-        for at, count in enumerate(counts)
-    ]
-    axis = {"format": "~s", "title": "seconds of one run"}
-    spec: dict[str, Any] = {
-        "data": {"values": values},
-        "height": 160,
-        "mark": {"type": "bar"},
-        "encoding": {
-            "x": {"field": "from", "type": "quantitative", "bin": {"binned": True}, "axis": axis,
-                  "title": "seconds of one run"},
-            "x2": {"field": "to"},
-            "y": {"field": "samples", "type": "quantitative"},
-            "tooltip": [{"field": name, "type": "nominal"} for name in ("time", "samples")],
-        },
-    }  # fmt: skip
-    beyond = sum(each > high for each in samples)
-    return Chart(
-        id="samples",
-        title="Distribution",
-        description=f"{len(samples)} samples; the median is {seconds_text(time.median)}.",
-        spec=spec,
-        note=f"{beyond} slower samples are not shown." if beyond else "",
-    )
-
-
-def _functions(counts: Counts) -> Section:
-    shown = counts.statement.exclusive[:MOST_FUNCTIONS]
-    total = sum(count for count, _ in counts.statement.exclusive) or 1
-    columns = (
-        Column("function", Kind.CODE),
-        Column("instructions", Kind.INSTRUCTIONS, "Of one run, without callees, with the loop"),
-        Column("share", Kind.SHARE),
-    )
-    rows = tuple(
-        Row(cells=(function_cell(name), Cell(count / counts.runs), Cell(count / total)))
-        for count, name in shown
-    )
-    more = len(counts.statement.exclusive) - len(shown)
-    return Section(
-        "functions",
-        "Instructions by function in the newest run",
-        table=Table(columns=columns, rows=rows),
-        footnotes=(f"{number_text(more, 'more function')}",) if more else (),
-    )
-
-
-def _code_section(case: Case) -> Section:
-    columns = (Column("what"), Column("value", Kind.CODE))
-    facts = [("id", case.id), ("facts", ", ".join(case.facts))]
-    facts += [(name, str(value)) for name, value in case.params]
-    row = Row(cells=(Cell("code"), Cell(case.stmt)), details=code_details(case))
-    rows = (row, *(Row(cells=(Cell(name), Cell(value))) for name, value in facts if value))
-    return Section("case", "Case", table=Table(columns=columns, rows=rows))
-
-
-def _points_section(histories: Sequence[History], links: Links) -> Section:
-    """All figures, the newest run first."""
-    runs: dict[str, Origin] = {}
-    values: dict[tuple[str, int], Cell] = {}
-    for at, history in enumerate(histories):
-        for point in history.series.points:
-            ends = None if point.low is None or point.high is None else (point.low, point.high)
-            runs[point.origin.run] = point.origin
-            values[point.origin.run, at] = Cell(point.value, interval=ends)
-    several = len({each.series.machine for each in histories}) > 1
-    columns = [
-        Column(
-            f"{each.series.quantity.value}{f', {each.series.machine}' if several else ''}",
-            KINDS[each.series.quantity],
-        )
-        for each in histories
-    ]
-    rows = tuple(
-        Row(
-            cells=(
-                Cell(origin.run, href=links.run(origin.run)),
-                Cell(origin.when, origin.when[:10]),
-                Cell((origin.commit or "")[:10], href=links.commit(origin.commit)),
-                *(values.get((origin.run, at), Cell()) for at in range(len(histories))),
-            )
-        )
-        for origin in sorted(runs.values(), key=lambda each: each.place, reverse=True)
-    )
-    heads = (Column("run"), Column("date"), Column("commit", Kind.CODE), *columns)
-    return Section(
-        "points", "All runs", table=Table(columns=heads, rows=rows), is_folded=len(rows) > 1
-    )
 
 
 def runs_page(runs: Sequence[RunSummary], links: Links) -> View:
     """All runs, the newest first."""
     fields: list[Field[RunSummary]] = [
-        field("run", lambda each: Cell(each.id, href=links.run(each.id))),
-        field("date", lambda each: Cell(each.started, _date(each.started))),
+        field("run", lambda each: Cell(each.id, href=links.run(each.id)), Kind.NAME),
+        field("date", lambda each: Cell(each.started, date_text(each.started)), Kind.NAME),
         field("kind", lambda each: each.kind.value),
         field("suite", lambda each: each.suite),
         field("done", lambda each: each.done, Kind.INTEGER),
@@ -530,9 +337,9 @@ def runs_page(runs: Sequence[RunSummary], links: Links) -> View:
     ordered = sorted(runs, key=lambda each: (each.started, each.id), reverse=True)
     return View(
         title="Runs",
-        summary=f"{number_text(len(runs), 'run')}.",
-        sections=(Section("runs", "Runs", table=make_table(ordered, fields)),),
-        data=_NOTHING,
+        summary=f"{number_text(len(runs), 'run')}." if runs else "The store has no runs yet.",
+        sections=(Section("runs", "Runs", table=make_table(ordered, fields) if runs else None),),
+        data=NOTHING,
     )
 
 
@@ -548,21 +355,27 @@ def _commit_cell(run: RunSummary, links: Links) -> Cell:
 
 
 def run_view(
-    run: RunSummary, figures: Sequence[tuple[Case, dict[Quantity, Cell]]], links: Links
+    run: RunSummary, series: Sequence[Series], links: Links, *, whole: Run | None = None
 ) -> View:
-    """A run with the figures of its cases, without samples and counts by function."""
-    present = [each for each in Quantity if any(each in found for _, found in figures)]
-    columns = (Column("case"), *(Column(_SHORT[each], KINDS[each]) for each in present))
-    ordered = sorted(figures, key=lambda each: (group_of(each[0]), each[0].title, each[0].id))
+    """A run with the figures of its cases, without samples and counts by function.
+
+    `series` have the points of this run only. `whole` is the run with its results, if some failed
+    or were skipped.
+    """
+    figures = {(each.case_id, each.quantity): point_cell(each.points[-1]) for each in series}
+    present = [each for each in Quantity if any(each is quantity for _, quantity in figures)]
+    cases = {each.case_id: each.case for each in series}
+    columns = (Column("case"), *(Column(SHORT[each], KINDS[each]) for each in present))
+    ordered = sorted(cases.items(), key=lambda each: (group_of(each[1]), each[1].title, each[0]))
     rows = tuple(
         Row(
             group=group_of(case),
             cells=(
-                Cell(name_in_group(case), href=links.case(case.id)),
-                *(found.get(each, Cell()) for each in present),
+                Cell(name_in_group(case), href=links.case(case_id)),
+                *(figures.get((case_id, each), Cell()) for each in present),
             ),
         )
-        for case, found in ordered
+        for case_id, case in ordered
     )
     counts = [
         f"{count} {status}"
@@ -579,7 +392,7 @@ def run_view(
         title=f"Run {run.id}{tags}",
         summary=f"{', '.join(counts) or 'no result'}.",
         lead=(
-            f"{run.suite}; {run.state.value}, started {run.started}",
+            f"{run.suite or run.kind.value}; {run.state.value}, started {run.started}",
             *(environment_line(each.facts) for each in run.environments),
         ),
         sections=(
@@ -587,67 +400,15 @@ def run_view(
                 "results",
                 "Results",
                 table=Table(columns=columns, rows=rows) if rows else None,
-                footnotes=(f"`torchmark show {run.id}` shows samples, warnings and failures.",),
+                footnotes=(f"`torchmark show {run.id}` shows samples and warnings.",),
             ),
+            *((failure_section(whole), skip_section(whole)) if whole else ()),
         ),
         environments=fact_table(run.environments),
-        data=_NOTHING,
+        data=NOTHING,
     )
 
 
 def is_run_of_cases(run: RunSummary) -> bool:
     """Whether the page of a run has figures only; other kinds of runs have their own report."""
     return run.kind is RunKind.RUN
-
-
-def atom_feed(title: str, site_url: str, changes: Iterable[ListedChange]) -> str:
-    """The newest lasting changes as an Atom feed."""
-    shown = [each for each in sort_changes(changes) if each.fate is not Fate.PASSED]
-    shown = shown[:_MOST_IN_FEED]
-    base = site_url if site_url.endswith("/") or not site_url else f"{site_url}/"
-    updated = max((each.when for each in shown), default="1970-01-01T00:00:00+00:00")
-    entries = [_entry(each, base) for each in shown]
-    return printable(
-        "\n".join(
-            [
-                '<?xml version="1.0" encoding="utf-8"?>',
-                '<feed xmlns="http://www.w3.org/2005/Atom">',
-                f"<title>{_xml(title)}</title>",
-                f"<id>{_xml(base or 'urn:torchmark:site')}</id>",
-                f'<link rel="alternate" href="{_xml(base)}index.html"/>',
-                f'<link rel="self" href="{_xml(base)}feed.xml"/>',
-                f"<updated>{_xml(_rfc3339(updated))}</updated>",
-                "<author><name>torchmark</name></author>",
-                *entries,
-                "</feed>",
-                "",
-            ]
-        )
-    )
-
-
-def _entry(each: ListedChange, base: str) -> str:
-    direction = "slower" if each.quantity is Quantity.TIME else "more"
-    if each.change <= 0:
-        direction = "faster" if each.quantity is Quantity.TIME else "fewer"
-    figure = f"{each.quantity.value} {change_text(each.change)} ({direction})"
-    name = urllib.parse.quote(f"{each.case_id}:{each.quantity.value}:{each.run}:{each.machine}")
-    return "\n".join(
-        [
-            "<entry>",
-            f"<title>{_xml(f'{each.title}: {figure}')}</title>",
-            f"<id>urn:torchmark:change:{_xml(name)}</id>",
-            f'<link rel="alternate" href="{_xml(base + case_page(each.case_id))}"/>',
-            f"<updated>{_xml(_rfc3339(each.when))}</updated>",
-            f"<summary>{_xml(f'{each.between}; {each.machine}; {each.fate.value}')}</summary>",
-            "</entry>",
-        ]
-    )
-
-
-def _rfc3339(when: str) -> str:
-    return when if when.endswith("Z") or "+" in when[10:] else f"{when}Z"
-
-
-def _xml(text: str) -> str:
-    return html.escape(printable(text).replace("\n", " "))

@@ -87,6 +87,9 @@ _SURELY_DRIFT = 4.0
 makes it a little better."""
 
 _LAGS = (1, 2, 3, 4, 5, 6, 7, 8)
+_SHORTEST = 64
+"""In a shorter series, too large a part of the distant points are on both sides of one step."""
+
 _ALIKE = 4
 """The first of these distances are compared with the others, at which runs have nothing in common.
 """
@@ -467,7 +470,7 @@ def _in_common(logs: Floats) -> float:
     series of this length is subtracted.
     """
     count = len(logs)
-    if count < 2 * _LAGS[-1]:
+    if count < _SHORTEST:
         return 1.0
     near = [float(np.median(np.abs(logs[lag:] - logs[:-lag]))) for lag in _LAGS]
     apart = float(np.median(near[_ALIKE:]))

@@ -27,7 +27,6 @@ import json
 import math
 import random
 import subprocess
-import sys
 import time
 import venv
 from pathlib import Path
@@ -253,4 +252,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

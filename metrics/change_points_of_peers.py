@@ -13,11 +13,12 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-import ruptures
-from otava.analysis import compute_change_points
+import ruptures  # type: ignore[import-not-found]
+from otava.analysis import compute_change_points  # type: ignore[import-not-found]
 
 PENALTIES = {
     "least squares": (2, 3, 4, 6, 8, 11, 15, 20, 30, 45, 70),
@@ -73,17 +74,13 @@ def with_otava(window: int, p_value: float, magnitude: float, values: list[float
 def settings() -> Iterator[tuple[str, Callable[[list[float]], list[int]]]]:
     for search, penalties in PENALTIES.items():
         for penalty in penalties:
-            yield (
-                f"ruptures: {search}, penalty {penalty:g} log n",
-                lambda values, s=search, p=penalty: with_ruptures(s, p, values),
-            )
+            name = f"ruptures: {search}, penalty {penalty:g} log n"
+            yield name, partial(with_ruptures, search, penalty)
     for window in (30, 50):
         for p_value in (0.01, 0.001, 0.0001, 0.00001):
             for magnitude in (0.0, 0.004):
-                yield (
-                    f"otava: window {window}, p {p_value:g}, least {magnitude:g}",
-                    lambda values, w=window, p=p_value, m=magnitude: with_otava(w, p, m, values),
-                )
+                name = f"otava: window {window}, p {p_value:g}, least {magnitude:g}"
+                yield name, partial(with_otava, window, p_value, magnitude)
 
 
 def main() -> None:

@@ -247,7 +247,7 @@ def rank_p(left: Floats, right: Floats, common: float = 1.0) -> float:
     away = abs(sum_of_ranks - middle)
     deviation = math.sqrt(count * others * (count + others + 1) / 12)
     if is_exact:
-        p = _exact_tail(*sorted((count, others)), round(away * 2))
+        p = _exact_tail(min(count, others), max(count, others), round(away * 2))
     else:
         p = math.erfc(max(0.0, away - 0.5) / deviation / math.sqrt(2))
     if common <= 1 or p >= 1:

@@ -290,9 +290,9 @@ def test_commits_that_a_repository_lost_are_named(
     """After a rebase; and with no git at all."""
     place = str(tmp_path / "marks.db")
     with open_store(place) as store:
-        for run in histories.runs_of({ADD: histories.noisy([1e-6] * 8 + [1.1e-6] * 8)}):
+        for run in histories.runs_of({ADD: histories.noisy([1e-6] * 20 + [1.1e-6] * 20)}):
             store.create(run)
-    span = f"{histories.commit(8)[:10]}..{histories.commit(9)[:10]}"
+    span = f"{histories.commit(20)[:10]}..{histories.commit(21)[:10]}"
     without_git = call("history", "--store", place)
     subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
     in_another = call("history", "--store", place)

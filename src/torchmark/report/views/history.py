@@ -220,7 +220,7 @@ def chart_history(history: History, chart_id: str) -> Chart:
         spec={
             "data": {"values": values},
             "height": 220,
-            "layer": _layers(series.quantity, changes.points),
+            "layer": _layers(series.quantity, changes.points, len(values)),
         },
         note="The line is the level of each segment, dashed lines are changes. Ctrl + wheel zooms, "
         "dragging moves, a double click shows all runs again.",
@@ -241,6 +241,9 @@ _TOLD = {
 }
 """Vega's expressions for the figure in a tooltip; as text in the data, they would be most of it."""
 
+_CROWDED = 300
+"""With more runs than this, points of the usual size would cover the line of the level."""
+
 _ZOOM = {
     "name": "zoom",
     "select": {
@@ -254,8 +257,11 @@ _ZOOM = {
 }
 
 
-def _layers(quantity: Quantity, changes: Sequence[ChangePoint]) -> list[dict[str, Any]]:
+def _layers(quantity: Quantity, changes: Sequence[ChangePoint], runs: int) -> list[dict[str, Any]]:
     """Rules at the changes; intervals, levels and points of the runs."""
+    point = {"type": "point", "color": "var(--plot-1)", "clip": True}
+    if runs > _CROWDED:
+        point |= {"size": 12, "opacity": 0.7}
     x = {
         "field": "at",
         "type": "quantitative",
@@ -293,7 +299,7 @@ def _layers(quantity: Quantity, changes: Sequence[ChangePoint]) -> list[dict[str
         {
             "params": [_ZOOM],
             "transform": [{"calculate": _TOLD[quantity], "as": "measured"}],
-            "mark": {"type": "point", "color": "var(--plot-1)", "clip": True},
+            "mark": point,
             "encoding": {
                 "x": x,
                 "y": {**y, "field": "value"},

@@ -234,6 +234,9 @@ _TOLD = {
 }
 """Vega's expressions for the figure in a tooltip; as text in the data, they would be most of it."""
 
+_CROWDED = 300
+"""With more runs than this, points of the usual size would cover the line of the level."""
+
 _ZOOM = {
     "name": "zoom",
     "select": {
@@ -251,6 +254,9 @@ def _layers(history: History) -> list[dict[str, Any]]:
     """Rules at the changes; intervals, levels and points of the runs."""
     quantity, changes = history.series.quantity, history.changes.points
     named = run_axis([point.origin for point in history.series.points])
+    point = {"type": "point", "color": "var(--plot-1)", "clip": True}
+    if len(history.series.points) > _CROWDED:
+        point |= {"size": 12, "opacity": 0.7}
     x = {
         "field": "at",
         "type": "quantitative",
@@ -288,7 +294,7 @@ def _layers(history: History) -> list[dict[str, Any]]:
         {
             "params": [_ZOOM],
             "transform": [{"calculate": _TOLD[quantity], "as": "measured"}],
-            "mark": {"type": "point", "color": "var(--plot-1)", "clip": True},
+            "mark": point,
             "encoding": {
                 "x": x,
                 "y": {**y, "field": "value"},

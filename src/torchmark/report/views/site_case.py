@@ -52,8 +52,8 @@ from torchmark.report.views.site import (
 _MOST_FUNCTIONS = 40
 """Functions in the table of counts, the largest first."""
 
-_BINS = 40
-"""Bars in the distribution of samples."""
+_FEWEST_BINS, _MOST_BINS, _IN_A_BIN = 5, 40, 3
+"""Bars in the distribution of samples: one for three of them, so that few samples have no gaps."""
 
 _MOST_POINTS = 25
 """Runs in the table of a case, the newest; the data of the chart have all."""
@@ -142,11 +142,12 @@ def chart_samples(result: Result) -> Chart | None:
     low, high = samples[0], samples[min(len(samples) - 1, int(0.99 * len(samples)))]
     if len(samples) < 2 or high <= low:
         return None
-    width = (high - low) / _BINS
-    counts = [0] * _BINS
+    bins = max(_FEWEST_BINS, min(_MOST_BINS, len(samples) // _IN_A_BIN))
+    width = (high - low) / bins
+    counts = [0] * bins
     for each in samples:
         if each <= high:
-            counts[min(int((each - low) / width), _BINS - 1)] += 1
+            counts[min(int((each - low) / width), bins - 1)] += 1
     values = [
         {
             "from": low + at * width,
@@ -165,7 +166,8 @@ def chart_samples(result: Result) -> Chart | None:
             "x": {"field": "from", "type": "quantitative", "bin": {"binned": True}, "axis": axis,
                   "title": "time of one run"},
             "x2": {"field": "to"},
-            "y": {"field": "samples", "type": "quantitative", "title": "samples"},
+            "y": {"field": "samples", "type": "quantitative", "title": "samples",
+                  "axis": {"labelExpr": "datum.value % 1 ? '' : datum.value"}},
             "tooltip": [{"field": name, "type": "nominal"} for name in ("time", "samples")],
         },
     }  # fmt: skip

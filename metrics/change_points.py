@@ -115,7 +115,7 @@ def add_outliers(logs: list[float], draw: random.Random) -> None:
 def make_changed(parts: list[list[float]], draw: random.Random) -> Made:
     count = draw.randint(60, 300)
     logs = draw_noise(parts, count, draw)
-    wanted = draw.randint(1, 3)
+    wanted = min(draw.randint(1, 3), count // APART - 2)
     steps: list[int] = []
     while len(steps) < wanted:
         steps = sorted(draw.sample(range(APART, count - APART), wanted))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -11,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.histories import noisy
-from torchmark.analyse.change_points import Fate, Rule, find_changes, level_of
+from torchmark.analyse.change_points import (
+    Fate,
+    Rule,
+    find_changes,
+    level_of,
+    rank_p,
+    welch_p,
+)
 
 FIGURES = st.lists(st.floats(1e-12, 1e12), max_size=60)
 
@@ -68,15 +76,34 @@ def test_a_change_that_returns_in_part_has_stayed() -> None:
 
 
 def test_neighbours_that_are_alike_make_a_step_less_certain() -> None:
-    def likely(seed: int) -> list[float]:
-        """Each value is like the one before."""
-        draw, state, values = random.Random(seed), 0.0, []
-        for _ in range(100):
-            state = 0.6 * state + draw.gauss(0, 0.003)
-            values.append(math.exp(state))
-        return values
+    draw, state, alike = random.Random(1), 0.0, []
+    for _ in range(200):
+        state = 0.9 * state + draw.gauss(0, 0.003)
+        alike.append(math.exp(state))
+    mixed = draw.sample(alike, len(alike))
+    assert level_of(alike).error > 1.5 * level_of(mixed).error
+    left, right = np.arange(20.0), np.arange(12.0, 32.0)
+    assert rank_p(left, right, 3.0) > 3 * rank_p(left, right)
+    assert welch_p(left, right, 3.0) > 3 * welch_p(left, right)
 
-    assert sum(bool(indices(likely(seed))) for seed in range(100)) <= 10
+
+def test_few_points_that_are_far_apart_are_a_change() -> None:
+    assert indices(noisy([1.0] * 5 + [1.1] * 5)) == [5]
+    assert indices(noisy([1.0] * 4 + [1.1] * 4)) == [4]
+    assert indices(noisy([1.0] * 30 + [1.2] * 3)) == [30]
+
+
+@given(st.lists(st.integers(0, 6), min_size=2, max_size=9), st.integers(1, 8))
+def test_the_rank_test_is_exact(values: list[int], place: int) -> None:
+    """Compared with all orders of the values, one by one, if no two are equal."""
+    place = min(place, len(values) - 1)
+    ranks = [float(each) for each in np.argsort(np.argsort(values, kind="stable"))]
+    left, right = np.array(ranks[:place]), np.array(ranks[place:])
+    middle = len(right) * (len(ranks) - 1) / 2
+    away = abs(right.sum() - middle)
+    sums = [sum(each) for each in itertools.combinations(ranks, len(right))]
+    share = sum(abs(each - middle) >= away - 1e-9 for each in sums) / len(sums)
+    assert rank_p(left, right) == pytest.approx(share)
 
 
 def test_small_changes_can_be_ignored() -> None:

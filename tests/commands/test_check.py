@@ -259,10 +259,11 @@ def test_a_removed_run_is_told(store: Store) -> None:
         check(run.id, store=store)
 
 
-def test_damaged_times_of_runs_are_no_old_baseline(store: Store) -> None:
+def test_a_run_with_a_damaged_start_is_not_judged(store: Store) -> None:
     run = run_on(21, 1e-6)
     add(store, msgspec.structs.replace(run, started="2027, perhaps"))
-    assert check(run.id, store=store, again=False).notes == ()
+    with pytest.raises(InvalidArgumentError, match="its record is damaged"):
+        check(run.id, store=store, again=False)
 
 
 def test_a_run_of_ab_is_judged_by_its_own_comparison(store: Store) -> None:

@@ -95,7 +95,7 @@ limit_options: Decorator = combine(
 @click.option(
     "--A", "command", metavar="CMD", help="Shell command that activates the baseline's environment."
 )
-@click.option("--no-again", is_flag=True, help="Measure nothing again; judge what is stored.")
+@click.option("--no-again", is_flag=True, help="Do not measure doubtful cases again.")
 @pattern_option
 @store_option
 @click.option("--quiet", is_flag=True, help="Show only the result and errors.")

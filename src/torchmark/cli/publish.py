@@ -34,7 +34,9 @@ from torchmark.report.views.several import view_runs
     help="Link commits to URL, with {commit} in it, e.g. "
     "https://github.com/OWNER/REPO/commit/{commit}.",
 )
-@click.option("--site-url", metavar="URL", help="Address of the site, for its feed.")
+@click.option(
+    "--site-url", metavar="URL", help="Address at which the site will be; its feed needs it."
+)
 @store_option
 @click.option("--quiet", is_flag=True, help="Show only errors.")
 def publish_command(
@@ -114,5 +116,5 @@ def report_command(names: tuple[str, ...], output: Path, place: str | None) -> N
         ) from error
     tell_written(output)
     if is_damaged:
-        warn("the page lacks what is damaged")
+        warn("the page has everything except the damaged records")
         sys.exit(ExitCode.ENVIRONMENT)

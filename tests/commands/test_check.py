@@ -147,7 +147,7 @@ def test_a_case_that_the_baseline_cannot_run_keeps_its_first_judgement(
 
 
 def test_a_time_that_stays_unclear_says_how_to_see_more(store: Store, lab: Lab) -> None:
-    noisy = histories.noisy([1e-6] * 20, spread=0.02, seed=3)
+    noisy = histories.noisy([1e-6] * 20, spread=0.02, seed=4)
     for day, seconds in enumerate(noisy, 30):
         add(store, run_on(day, seconds, branch="noisy"))
     add(store, run_on(60, 1.03e-6, branch="noisy"))

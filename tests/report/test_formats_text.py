@@ -109,6 +109,7 @@ def test_text_from_elsewhere_cannot_move_the_cursor() -> None:
 def test_every_kind_of_column_shows_its_values() -> None:
     shown: dict[Kind, tuple[Value, str]] = {
         Kind.TEXT: ("plain", "plain"),
+        Kind.NAME: ("a name", "a name"),
         Kind.SECONDS: (-2e-9, "-2.000 ns"),
         Kind.INTEGER: (12345, "12,345"),
         Kind.NUMBER: (0.123456, "0.1235"),

@@ -102,8 +102,8 @@ def test_a_directory_is_no_store(tmp_path: Path) -> None:
 
 
 def test_a_store_of_a_newer_torchmark_says_so(sqlite_path: Path) -> None:
-    execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 4")
-    with pytest.raises(NewerStoreError, match=r"version 4.*Update torchmark"):
+    execute(filled(sqlite_path), "UPDATE torchmark_version SET version = 5")
+    with pytest.raises(NewerStoreError, match=r"version 5.*Update torchmark"):
         open_store(sqlite_path)
 
 

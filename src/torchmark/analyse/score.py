@@ -43,7 +43,7 @@ class Score:
 def score_of(ratios: Sequence[CaseRatio], *, shared: float = 0.0) -> Score | None:
     """The score of these cases; None if there are none with a finite ratio.
 
-    >>> case = Case(stmt="x")
+    >>> case = Case(label=("add",), stmt="x + y")
     >>> score = score_of([CaseRatio(case=case, ratio=ratio) for ratio in (0.5, 2.0, 8.0)])
     >>> round(score.ratio, 6), score.interval, score.cases
     (2.0, None, 3)

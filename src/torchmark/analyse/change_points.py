@@ -64,9 +64,9 @@ _HALF_WINDOW = 3
 _PRICE = 0.5
 """Price of a boundary, times the logarithm of the number of points, once a change is certain."""
 
-_CERTAIN_PRICE = 0.82
-"""The same for the first one: three of 400 stationary series of recorded noise had a change at 0.8,
-and one at 0.9."""
+_CERTAIN_PRICE = 0.72
+"""The same for the first one: of 600 stationary series of recorded noise, four had a change at 0.7,
+and one at 0.82."""
 
 _LEAST_STRICT = 0.6
 """With less, the first change could be as uncertain as the others."""
@@ -340,7 +340,7 @@ def _exact_boundaries(logs: Floats, rule: Rule) -> list[int] | None:
     if len(logs) < 2:
         return []
     # The median of three removes single differing points; the last point has no point behind it.
-    middle = np.median(np.stack([logs[:-2], logs[1:-1], logs[2:]]), axis=0)
+    middle = np.sort(np.stack([logs[:-2], logs[1:-1], logs[2:]]), axis=0)[1]
     steady = np.concatenate([[logs[0]], middle, [logs[-1]]])
     if len(logs) > 2 and logs[0] != logs[1] == logs[2]:
         steady[0] = logs[1]
@@ -356,7 +356,7 @@ def _exact_boundaries(logs: Floats, rule: Rule) -> list[int] | None:
 
 def _exact_step(logs: Floats, boundaries: list[int], place: int) -> _Step:
     start, boundary, stop = _around(boundaries, place, len(logs))
-    size = float(np.median(logs[boundary:stop]) - np.median(logs[start:boundary]))
+    size = _median(logs[boundary:stop]) - _median(logs[start:boundary])
     return _Step(boundary, size, 0.0, math.inf, 0.0, is_drift=False)
 
 
@@ -366,9 +366,19 @@ def _pull_in(logs: Floats, reach: float = _NEAR_MEDIAN) -> Floats:
         return logs
     half = min(_HALF_WINDOW, (len(logs) - 1) // 2)
     padded = np.concatenate([logs[half:0:-1], logs, logs[-2 : -2 - half : -1]])
-    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    running = np.partition(windows, half, axis=1)[:, half]
     most = reach * _noise(logs)
     return np.asarray(running + np.clip(logs - running, -most, most))
+
+
+def _median(values: Floats) -> float:
+    """`np.median`, in a quarter of its time for short arrays."""
+    middle = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, middle)[middle])
+    low, high = np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1]
+    return float((low + high) / 2)
 
 
 def _noise(logs: Floats) -> float:
@@ -376,7 +386,7 @@ def _noise(logs: Floats) -> float:
     if len(logs) < 2:
         return _SMALLEST_NOISE
     differences = np.abs(np.diff(logs))
-    return max(float(np.median(differences)) / 0.6745 / math.sqrt(2), _SMALLEST_NOISE)
+    return max(_median(differences) / 0.6745 / math.sqrt(2), _SMALLEST_NOISE)
 
 
 def _divide(sums: Floats, places: npt.NDArray[np.intp], price: float) -> list[int]:
@@ -407,7 +417,7 @@ def _divide(sums: Floats, places: npt.NDArray[np.intp], price: float) -> list[in
 def _sums_of_likeness(logs: Floats) -> Floats:
     """The likeness of all pairs of points, summed from the first point to each pair."""
     distances = (logs[:, None] - logs[None, :]) ** 2
-    usual = float(np.median(distances[np.triu_indices(len(logs), 1)]))
+    usual = _median(distances[np.triu_indices(len(logs), 1)])
     likeness = np.exp(-np.minimum(distances / max(usual, _SMALLEST_NOISE**2), _FAR))
     sums = np.zeros((len(logs) + 1, len(logs) + 1))
     sums[1:, 1:] = likeness.cumsum(axis=0).cumsum(axis=1)
@@ -485,8 +495,8 @@ def _in_common(logs: Floats) -> float:
     count = len(logs)
     if count < _SHORTEST:
         return 1.0
-    near = [float(np.median(np.abs(logs[lag:] - logs[:-lag]))) for lag in _LAGS]
-    apart = float(np.median(near[_ALIKE:]))
+    near = [_median(np.abs(logs[lag:] - logs[:-lag])) for lag in _LAGS]
+    apart = _median(np.array(near[_ALIKE:]))
     if apart <= 0:
         return 1.0
     factor = 1.0
@@ -498,19 +508,19 @@ def _in_common(logs: Floats) -> float:
 
 def _test_all(logs: Floats, tame: Floats, boundaries: list[int]) -> list[_Step]:
     """Compare the levels on both sides of each boundary."""
-    residuals = np.concatenate([part - np.median(part) for part in np.split(logs, boundaries)])
-    noise = max(float(np.median(np.abs(residuals))) / 0.6745, _SMALLEST_NOISE)
+    residuals = np.concatenate([part - _median(part) for part in np.split(logs, boundaries)])
+    noise = max(_median(np.abs(residuals)) / 0.6745, _SMALLEST_NOISE)
     common = _in_common(logs)
     steps = []
     for place in range(len(boundaries)):
         start, boundary, stop = _around(boundaries, place, len(logs))
         left, right = logs[start:boundary], logs[boundary:stop]
-        own = float(np.median(np.abs(residuals[start:stop]))) / 0.6745
+        own = _median(np.abs(residuals[start:stop])) / 0.6745
         share = 1 / len(left) + 1 / len(right)
         steps.append(
             _Step(
                 boundary=boundary,
-                size=float(np.median(right) - np.median(left)),
+                size=_median(right) - _median(left),
                 error=_OF_A_MEDIAN * max(own, noise) * math.sqrt(common * share),
                 freedom=max((stop - start - 2) / common, 2.0),
                 p=min(rank_p(left, right, common), _ALSO * welch_p(left, right, common)),
@@ -540,7 +550,7 @@ def _changes(values: Sequence[float], boundaries: list[int], steps: list[_Step])
         Segment(
             start=start,
             stop=start + len(part),
-            level=float(np.median(array[start : start + len(part)])),
+            level=_median(array[start : start + len(part)]),
             spread=_spread(part),
             points=len(part),
         )
@@ -563,7 +573,7 @@ def _changes(values: Sequence[float], boundaries: list[int], steps: list[_Step])
 
 def _spread(part: Floats) -> float:
     """The standard deviation by the median distance from the median, which outliers hardly move."""
-    return float(np.median(np.abs(part - np.median(part)))) / 0.6745 if len(part) else 0.0
+    return _median(np.abs(part - _median(part))) / 0.6745 if len(part) else 0.0
 
 
 def _ratio(before: float, after: float) -> float:

@@ -196,5 +196,5 @@ def test_a_damaged_result_is_told(call: Callable[..., Done], place: str) -> None
     done = call("report", run.id, "--store", place)
     assert done.code == 4
     assert "its record in the store is damaged" in done.err
-    assert "the page lacks what is damaged" in done.err
+    assert "the page has everything except the damaged records" in done.err
     assert "its record in the store is damaged" in Path("report.html").read_text()
